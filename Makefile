@@ -1,0 +1,65 @@
+# make demo | test | test-all | lint | types | reproduce-entropy | bench | clean
+# Everything runs in .venv, which is made from a Python 3.11 or newer and the pinned constraints.txt.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Compiled XLA programs are kept between test runs.
+TESTENV := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.cache/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.3
+
+.PHONY: demo test test-all lint types check reproduce-entropy bench constraints clean
+
+demo: $(VENV)/.installed
+	@echo "==> ergodic demo"
+	$(BIN)/ergodic demo --out runs/demo
+
+test: $(VENV)/.installed-test
+	@echo "==> pytest (fast tests; 'make test-all' adds the slow ones)"
+	$(TESTENV) $(BIN)/python -m pytest -n 2
+
+test-all: $(VENV)/.installed-test
+	@echo "==> pytest, slow tests included"
+	$(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+
+types: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+check: lint types test
+
+reproduce-entropy: $(VENV)/.installed
+	$(BIN)/ergodic reproduce entropy --preset cpu --out results/entropy
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.core --out results/bench-core.json
+
+# The environment -----------------------------------------------------------------------------------------------
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "error: no python3.11 or python3 found; install Python 3.11 or newer, or set PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: $(PYTHON) is older than Python 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "==> creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "error: '$(PYTHON) -m venv' failed; on Debian or Ubuntu install python3-venv first"; exit 1; }
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "==> installing ergodic and what it needs into $(VENV) (JAX and friends, some 300 MB; once, a few minutes)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@echo "==> installing the test and lint tools into $(VENV)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	@touch $@
+
+# Rewrite the pins from what is installed now.
+constraints: $(VENV)/.installed-test
+	@{ echo "# Pinned versions that the tests ran with. Rewrite with 'make constraints'."; \
+	   $(BIN)/python -m pip freeze --exclude-editable; } > constraints.txt.new && mv constraints.txt.new constraints.txt
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .ruff_cache .mypy_cache .hypothesis runs

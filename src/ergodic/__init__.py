@@ -1,0 +1,34 @@
+"""Ergodic inference: independent, low-bias draws from an unnormalised log-density.
+
+import jax, ergodic as eg
+
+target = eg.targets.get("dual-moon")
+sampler = eg.fit(target, jax.random.key(0), method=eg.HEI(steps=10, leapfrogs=5))
+draws = sampler.sample(jax.random.key(1), 100_000)
+"""
+
+from . import targets
+from ._version import __version__
+from .draws import Draws
+from .errors import ConfigError, ErgodicError, ModelError, StorageError, TargetError
+from .methods import HEI
+from .sampler import Sampler, fit
+from .storage import load
+from .target import Target, Truth
+
+__all__ = [
+    "HEI",
+    "ConfigError",
+    "Draws",
+    "ErgodicError",
+    "ModelError",
+    "Sampler",
+    "StorageError",
+    "Target",
+    "TargetError",
+    "Truth",
+    "__version__",
+    "fit",
+    "load",
+    "targets",
+]

@@ -1,0 +1,98 @@
+"""MODEL on the command line: a built-in name, or ``path/to/file.py:object``, a Target or a log-density function."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax.numpy as jnp
+
+from .. import targets
+from ..errors import ModelError
+from ..target import Target
+
+
+def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]:
+    """The target a MODEL names, and the source to keep in a sampler's file so that it can be found again."""
+    if ".py" not in model and ":" not in model:
+        return targets.get(model), {"builtin": model}
+    path, _, name = model.partition(":")
+    file = Path(path)
+    if not file.is_file():
+        raise ModelError(f"{path}: there is no such file (MODEL is a built-in name or path/to/file.py:object)")
+    module = _load(file)
+    name = name or _only_target(module, file)
+    if not hasattr(module, name):
+        raise ModelError(f"{path} has no '{name}' (it has: {', '.join(_candidates(module)) or 'nothing usable'})")
+    source = {"file": str(file), "object": name, "sha256": _hash(file)} | ({"dim": str(dim)} if dim else {})
+    return _as_target(getattr(module, name), model, dim), source
+
+
+def resolve_source(source: dict[str, str]) -> tuple[Target, str | None]:
+    """The target that a saved sampler was fitted to, and a warning when its file has changed since."""
+    if "builtin" in source:
+        return targets.get(source["builtin"]), None
+    if "file" not in source:
+        raise ModelError("the file does not say where its target is defined; name it with --model file.py:object")
+    if not Path(source["file"]).is_file():
+        raise ModelError(f"the target's file {source['file']} is gone; name it with --model file.py:object")
+    dim = int(source["dim"]) if "dim" in source else None
+    target, now = resolve(f"{source['file']}:{source['object']}", dim)
+    changed = now["sha256"] != source.get("sha256")
+    return target, f"{source['file']} has changed since the sampler was fitted" if changed else None
+
+
+def _as_target(thing: Any, model: str, dim: int | None) -> Target:
+    if isinstance(thing, Target):
+        return thing
+    if not callable(thing):
+        raise ModelError(f"{model} is a {type(thing).__name__}; it must be an ergodic.Target or a log-density function")
+    if dim is None:
+        raise ModelError(
+            f"{model} is a function, which does not say its position's shape: add --dim N for a vector of N values, "
+            "or wrap it in the file: target = ergodic.Target(function, like=...)"
+        )
+    if dim < 1:
+        raise ModelError(f"--dim must be at least 1, not {dim}")
+    return Target(thing, like=jnp.zeros(dim))
+
+
+def _load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ModelError(f"{file} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)  # the file may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ModelError(f"{file} raised {type(error).__name__} while it was imported: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _candidates(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (isinstance(value, Target) or getattr(value, "__module__", None) == module.__name__)
+    ]
+
+
+def _only_target(module: ModuleType, file: Path) -> str:
+    found = [name for name, value in vars(module).items() if isinstance(value, Target)]
+    if len(found) != 1:
+        names = ", ".join(_candidates(module)) or "nothing usable"
+        raise ModelError(f"say which object of {file} to use, as {file}:NAME (it has: {names})")
+    return found[0]
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,99 @@
+"""The ergodic approximation P_T (equation 3): P0 followed by T transitions, each with parameters of its own.
+
+    p_T(x_T; φ0, φ) = ∫ Π_t M(x_t | x_{t-1}; φ_t) p0(x_0; φ0) dx_{0:T-1}
+
+A chain cannot evaluate p_T; it can draw from it, one short run a draw, and follow E_{p_t}[log π*] on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from .initial import DiagonalGaussian
+from .kernels import Ensemble, start
+from .kernels.ensemble import BatchedDensity
+
+
+class ChainParams(NamedTuple):
+    """The ergodic parameters (φ0, φ)."""
+
+    initial: DiagonalGaussian
+    """φ0."""
+    transitions: Any
+    """φ: the kernel's parameters, every leaf with a leading axis of T steps."""
+
+    @property
+    def steps(self) -> int:
+        """T, the number of transitions."""
+        return int(jax.tree_util.tree_leaves(self.transitions)[0].shape[0])
+
+    def depth(self, kernel: Any) -> int:
+        """T L + 1: the gradients one draw costs."""
+        return 1 + self.steps * kernel.gradients
+
+
+class Trace(NamedTuple):
+    """Averages over the particles at every t: how the chain converges."""
+
+    expected_logdensity: Float[Array, steps_plus_one]
+    """E_{p_t}[log π*] for t = 0..T."""
+    acceptance: Float[Array, steps]
+    """Mean acceptance probability of transition t = 1..T."""
+    divergence: Float[Array, steps]
+    """Fraction of particles whose transition t diverged."""
+
+
+class RunStats(NamedTuple):
+    """One value a particle, over its whole run."""
+
+    acceptance: Float[Array, particles]
+    """Mean acceptance probability over the T transitions."""
+    divergences: Int[Array, particles]
+    """How many of the T transitions diverged."""
+    energy_error: Float[Array, particles]
+    """Energy error of the last transition."""
+
+
+def advance(
+    density: BatchedDensity, kernel: Any, transitions: Any, ensemble: Ensemble, key: Array
+) -> tuple[Ensemble, RunStats, Trace]:
+    """Move an ensemble through every transition by one scan: T L gradients a particle."""
+    steps = jax.tree_util.tree_leaves(transitions)[0].shape[0]
+    particles = ensemble.position.shape[0]
+    dtype = ensemble.position.dtype
+
+    def step(carry: tuple[Ensemble, RunStats], inputs: tuple[Any, Array]) -> tuple[tuple[Ensemble, RunStats], Any]:
+        ensemble, stats = carry
+        params, key = inputs
+        ensemble, info = kernel.transition(density, params, ensemble, key)
+        stats = RunStats(
+            stats.acceptance + info.acceptance / steps,
+            stats.divergences + info.diverged.astype(jnp.int32),
+            info.energy_error,
+        )
+        averages = (
+            jnp.mean(ensemble.logdensity),
+            jnp.mean(info.acceptance),
+            jnp.mean(info.diverged.astype(dtype)),
+        )
+        return (ensemble, stats), averages
+
+    nothing = RunStats(jnp.zeros(particles, dtype), jnp.zeros(particles, jnp.int32), jnp.zeros(particles, dtype))
+    (end, stats), (logdensity, acceptance, divergence) = jax.lax.scan(
+        step, (ensemble, nothing), (transitions, jax.random.split(key, steps))
+    )
+    begin = jnp.mean(ensemble.logdensity)[None]
+    return end, stats, Trace(jnp.concatenate([begin, logdensity]), acceptance, divergence)
+
+
+def simulate(
+    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+) -> tuple[Ensemble, RunStats, Trace]:
+    """Draw ``particles`` independent runs of the chain: the final ensemble is a sample of P_T."""
+    start_key, chain_key = jax.random.split(key)
+    ensemble = start(density, params.initial.sample(start_key, particles))
+    return advance(density, kernel, params.transitions, ensemble, chain_key)

@@ -1,0 +1,303 @@
+"""The command line. Each command is a few lines over the library; errors are one line and a non-zero exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .errors import ConfigError, ErgodicError
+
+if TYPE_CHECKING:
+    from .experiments.demo import Row
+    from .sampler import Sampler
+    from .target import Target
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Independent, low-bias draws from an unnormalised log-density: short, tuned chains of HMC.",
+    epilog="Add --debug to any command to see the full traceback of an error.",
+)
+reproduce_app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
+app.add_typer(reproduce_app, name="reproduce")
+out_console = Console()
+
+
+def _say(text: str = "") -> None:
+    """Print text as it is: no markup (``E[log π*]`` is not a style), no colouring of numbers."""
+    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+Model = Annotated[str, typer.Argument(help="A built-in target's name, or path/to/file.py:object.")]
+Dim = Annotated[int | None, typer.Option(help="Length of the position, when MODEL is a plain function.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+Out = Annotated[Path, typer.Option(help="Directory for results and figures.")]
+
+
+@app.command()
+def demo(
+    out: Out = Path("runs/demo"),
+    draws: Annotated[int, typer.Option("-n", "--draws", help="Draws a target.")] = 100_000,
+    seed: Seed = 0,
+) -> None:
+    """Fit HEI to the paper's six targets, draw, and hold the draws against exact ones."""
+    from .experiments.demo import demo as run_demo
+    from .validation import positive_int
+
+    positive_int(draws, "draws")
+    _say(f"HEI on the paper's six targets, {draws:,} independent draws each (seed {seed})\n")
+    rows: list[Row] = []
+
+    def show(row: Row) -> None:
+        rows.append(row)
+        _say(
+            f"  ({row.letter}) {row.target:9s}  compile {row.compile_seconds:4.1f} s  "
+            f"tune {row.tuning_seconds:4.2f} s  draw {row.sampling_seconds:4.2f} s  -E log π* {row.estimate:.3f}"
+        )
+
+    with out_console.status("compiling and tuning"):
+        results, picture = run_demo(out, draws, seed, show)
+    _say()
+    out_console.print(_demo_table(rows))
+    _say(
+        "SW: sliced Wasserstein distance to exact draws; floor: between two exact samples.\n"
+        "HEI's objective sees E[log π*] alone, which is blind to how mass is split between\n"
+        "modes: on the ring SW stays above its floor."
+    )
+    _say(f"\nfigure   {picture}\nresults  {results}")
+
+
+def _demo_table(rows: list[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in (
+        "",
+        "target",
+        "-E log π*",
+        "exact",
+        "SW",
+        "floor",
+        "accept",
+        "tune s",
+        "draw s",
+        "draws/s",
+    ):
+        table.add_column(column, justify="left" if column in ("", "target") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row.letter,
+            row.target,
+            f"{row.estimate:.3f}",
+            f"{row.exact:.3f}",
+            f"{row.distance:.3f}",
+            f"{row.floor:.3f}",
+            f"{row.acceptance:.2f}",
+            f"{row.tuning_seconds:.2f}",
+            f"{row.sampling_seconds:.2f}",
+            f"{row.draws_per_second:,.0f}",
+        )
+    return table
+
+
+@app.command(name="targets")
+def list_targets() -> None:
+    """The built-in targets and what is known of them."""
+    from . import targets
+    from .targets.synthetic import SYNTHETIC
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("paper", "name", "dim", "-E log π*", "log Z", "entropy", "mean", "sd", "what"):
+        table.add_column(column, justify="left" if column in ("paper", "name", "what") else "right")
+    for name in targets.names():
+        target, entry = targets.get(name), SYNTHETIC[name]
+        truth = target.require_truth()
+        sd = truth.covariance.diagonal() ** 0.5
+        table.add_row(
+            f"({entry.letter})" if entry.letter else "",
+            name,
+            str(target.dim),
+            f"{-truth.expected_logdensity:.4f}",
+            f"{truth.log_z + 0.0:.4f}".replace("-0.0000", "0.0000"),
+            f"{truth.entropy:.4f}",
+            " ".join(f"{m + 0.0:.2f}".replace("-0.00", "0.00") for m in truth.mean),
+            " ".join(f"{s:.2f}" for s in sd),
+            entry.title,
+        )
+    out_console.print(table)
+
+
+@app.command(name="methods")
+def list_methods() -> None:
+    """The methods and their settings; change one with `ergodic fit --set name=value`."""
+    from .methods import METHODS
+
+    for name, method in METHODS.items():
+        out_console.print(f"[bold]{name}[/bold]  {method.title}")
+        for setting, value in method().config().items():
+            _say(f"    {setting} = {json.dumps(value)}")
+
+
+@app.command()
+def check(model: Model, dim: Dim = None, seed: Seed = 0) -> None:
+    """Is this log-density usable? Named checks, each ticked or explained."""
+    import jax
+
+    from .adapters.models import resolve
+    from .checks import Check, check_target
+    from .errors import TargetError
+
+    try:
+        target, _ = resolve(model, dim)
+        checks = check_target(target, jax.random.key(seed))
+    except TargetError as error:
+        checks = [Check("structure", "failed", str(error))]
+    marks = {"passed": "[green]✓[/green]", "warning": "[yellow]![/yellow]", "failed": "[red]✗[/red]"}
+    for item in checks:
+        out_console.print(marks[item.status], end=" ")
+        _say(f"{item.name}: {item.message}")
+    failed = [item.name for item in checks if item.status == "failed"]
+    if failed:
+        raise ErgodicError(f"{model} is not usable: {', '.join(failed)}")
+
+
+@app.command()
+def fit(
+    model: Model,
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write the sampler to.")],
+    method: Annotated[str, typer.Option(help="See `ergodic methods`.")] = "HEI",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("-s", "--set", help="A setting of the method, as name=value; repeatable."),
+    ] = None,
+    dim: Dim = None,
+    seed: Seed = 0,
+) -> None:
+    """Tune a method to a target and save the sampler."""
+    from dataclasses import replace
+
+    import jax
+
+    from .adapters.models import resolve
+    from .methods import get
+    from .sampler import fit as fit_sampler
+
+    configured = _configure(get(method), settings or [])
+    target, source = resolve(model, dim)
+    if out.is_dir():
+        raise ConfigError(f"{out} is a directory; give a file name")
+    sampler = replace(fit_sampler(target, jax.random.key(seed), configured), source=source)
+    sampler.save(out)
+    record, cost = sampler.record, sampler.cost
+    _say(
+        f"{sampler.method.name} on '{target.name}' (dimension {target.dim}): {len(record['objective'])} iterations, "
+        f"compile {cost.compile_seconds:.1f} s, tuning {cost.run_seconds:.2f} s, {cost.gradients:,} gradients"
+    )
+    _say(
+        f"E[log π*] {record['final'][0]:.4g} -> {record['final'][-1]:.4g}   H(P0) {record['entropy'][-1]:.4g}   "
+        f"acceptance {record['acceptance'][-1].min():.2f} to {record['acceptance'][-1].max():.2f}"
+    )
+    _say(f"saved {out}")
+
+
+def _configure(method: Any, settings: list[str]) -> Any:
+    """``name=value`` pairs, values read as JSON where they are JSON and as words where not."""
+    from dataclasses import fields
+
+    known = {field.name for field in fields(method)}
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or name not in known:
+            raise ConfigError(f"--set {setting}: use name=value with one of {', '.join(sorted(known))}")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = {"None": None, "True": True, "False": False}.get(text, text)
+        chosen[name] = tuple(value) if isinstance(value, list) else value
+    return method(**chosen)
+
+
+@app.command()
+def sample(
+    file: Annotated[Path, typer.Argument(help="A sampler written by `ergodic fit`.")],
+    n: Annotated[int, typer.Option("-n", "--draws", help="How many draws.")] = 10_000,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="File for the draws, .nc or .npz; FILE with .nc when left out."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The target, when its file has moved.")] = None,
+    dim: Dim = None,
+    seed: Seed = 1,
+) -> None:
+    """Draw from a saved sampler."""
+    import jax
+
+    from .adapters.files import check_format, write_draws
+    from .validation import positive_int
+
+    positive_int(n, "-n, the number of draws,")
+    out = file.with_suffix(".nc") if out is None else out
+    check_format(out)
+    sampler = _open(file, model, dim)
+    draws = sampler.sample(jax.random.key(seed), n)
+    write_draws(draws, out)
+    cost, stats = draws.cost, draws.stats
+    _say(
+        f"{n:,} independent draws of '{draws.target.name}' in {cost.run_seconds:.2f} s "
+        f"(+ {cost.compile_seconds:.1f} s compile), {cost.depth} gradients a draw"
+    )
+    _say(
+        f"E[log π*] {draws.logdensity.mean(dtype='float64'):.5g}   acceptance {stats['acceptance_rate'].mean():.3f}   "
+        f"diverging {int(stats['diverging'].sum()):,}"
+    )
+    _say(f"saved {out}")
+
+
+def _open(file: Path, model: str | None, dim: int | None) -> Sampler:
+    from .adapters.models import resolve, resolve_source
+    from .storage import load, read
+
+    target: Target
+    if model is not None:
+        target, _ = resolve(model, dim)
+    else:
+        target, warning = resolve_source(read(file)[0]["source"])
+        if warning:
+            Console(stderr=True).print(f"warning: {warning}", style="yellow")
+    return load(file, target)
+
+
+@reproduce_app.command()
+def entropy(
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "cpu",
+    out: Out = Path("runs/entropy"),
+) -> None:
+    """Section 3.3: the entropy constraint. Two figures of the paper, one of ours, and which claims hold."""
+    from .experiments.entropy import reproduce
+
+    reproduce(preset, out, _say)
+    _say(f"\nfigures and results in {out}")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: run a command; print an error as one line unless --debug is given."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    try:
+        app(args=[word for word in words if word != "--debug"], prog_name="ergodic")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        kind = "" if isinstance(error, ErgodicError) else f"{type(error).__name__}: "
+        first = (str(error).strip().splitlines() or ["(no message)"])[0]
+        print(f"error: {kind}{first}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""Measures of how good draws are; each works on plain arrays."""

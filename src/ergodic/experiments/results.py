@@ -1,0 +1,56 @@
+"""A run's results on disk: small JSON with the configuration, the versions and the commit that made it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..storage import write_atomically
+
+
+def write_results(out: Path, name: str, command: str, config: dict[str, Any], results: Any) -> Path:
+    """Write ``out/results.json`` atomically."""
+    document = {
+        "experiment": name,
+        "command": command,
+        "config": config,
+        "versions": {
+            "ergodic": __version__,
+            "commit": _commit(),
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("jax", "jaxlib", "numpy")},
+        },
+        "results": results,
+    }
+    path = out / "results.json"
+    write_atomically(path, (json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [round(v, 6) if isinstance(v, float) else v for v in value.astype(float).tolist()]
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _commit() -> str | None:
+    """The commit of the source tree this runs from, marked when it has uncommitted changes; None outside of one."""
+    here = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--", ".")
+        return git("rev-parse", "--short", "HEAD") + ("+changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,43 @@
+"""P0, where chains start: a diagonal Gaussian with tractable sampling, density and entropy (section 3).
+
+x0 = mean + scale * ε,    ε ~ N(0, I)            (the paper's f_φ0(ε), equation 7)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class DiagonalGaussian(NamedTuple):
+    """N(mean, diag(exp(log_scale)²)); φ0 = (mean, log_scale)."""
+
+    mean: Float[Array, dim]
+    log_scale: Float[Array, dim]
+
+    def transform(self, noise: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+        """f_φ0(ε): standard normal noise to positions."""
+        return self.mean[None, :] + jnp.exp(self.log_scale)[None, :] * noise
+
+    def sample(self, key: Array, particles: int) -> Float[Array, "particles dim"]:
+        """Draw independent starting positions."""
+        return self.transform(jax.random.normal(key, (particles, self.mean.shape[0]), self.mean.dtype))
+
+    def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, particles]:
+        """log p0(x)."""
+        z = (x - self.mean[None, :]) * jnp.exp(-self.log_scale)[None, :]
+        normaliser = jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi)
+        return -0.5 * jnp.sum(z**2, axis=-1) - normaliser
+
+    def entropy(self) -> Float[Array, ""]:
+        """H(P0) = Σ log scale + d/2 log(2πe)."""
+        return jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi * math.e)
+
+
+def scale_for_entropy(entropy: float, dim: int) -> float:
+    """The common scale at which an isotropic Gaussian in ``dim`` dimensions has this entropy (in nats)."""
+    return math.exp(entropy / dim - 0.5 * math.log(2 * math.pi * math.e))

@@ -1,0 +1,1 @@
+"""Plots, and what a person looks at."""

@@ -1,0 +1,155 @@
+"""Samplers as files: safetensors arrays with a JSON header, written atomically, read with every doubt said aloud.
+
+The header, one JSON document under the metadata key ``ergodic``:
+
+    schema       version of this layout; a newer one than the code knows is refused
+    method, config, target (name, dim, dtype, leaves), source, cost, version, sha256 (of the arrays' bytes)
+
+Arrays are named by their path: ``params/initial/mean``, ``params/transitions/log_step``, ``record/objective``, ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._version import __version__
+from .errors import StorageError
+from .programs import Cost
+from .sampler import Sampler
+from .target import Target
+
+SCHEMA = 1
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all: to a temporary neighbour, flushed to disk, then renamed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
+    """Write a sampler to ``path``."""
+    from safetensors.numpy import save as to_bytes
+
+    arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in _named_leaves(sampler.params)}
+    arrays |= {f"record/{name}": np.asarray(column) for name, column in sampler.record.items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "method": sampler.method.name,
+        "config": sampler.method.config(),
+        "target": _describe(sampler.target),
+        "source": sampler.source,
+        "cost": asdict(sampler.cost),
+        "sha256": _digest(arrays),
+    }
+    write_atomically(path, to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
+
+
+def load(path: str | os.PathLike[str], target: Target) -> Sampler:
+    """Read a sampler back, for a target of the same shape. The log-density itself is not in the file."""
+    from .methods import METHODS
+
+    header, arrays = read(path)
+    wanted, found = header["target"], _describe(target)
+    for field in ("leaves", "dtype"):
+        if wanted[field] != found[field]:
+            raise StorageError(
+                f"{path} was fitted to a target with {field} {wanted[field]}, but '{target.name}' has {found[field]}"
+            )
+    if header["method"] not in METHODS:
+        raise StorageError(
+            f"{path} holds a sampler of the method {header['method']!r}, which this version does not know"
+        )
+    try:
+        method = METHODS[header["method"]](**header["config"])
+        template = method.template(target)
+    except (TypeError, ValueError) as error:
+        raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
+    leaves = []
+    for name, leaf in _named_leaves(template):
+        array = arrays.get(f"params/{name}")
+        if array is None:
+            raise StorageError(f"{path} is damaged: it has no array 'params/{name}'")
+        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise StorageError(
+                f"{path} is damaged: 'params/{name}' is {array.dtype}{list(array.shape)}, "
+                f"expected {leaf.dtype}{list(leaf.shape)}"
+            )
+        leaves.append(jnp.asarray(array))
+    params = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(template), leaves)
+    record = {name.removeprefix("record/"): array for name, array in arrays.items() if name.startswith("record/")}
+    return Sampler(target, method, params, record, Cost(**header["cost"]), header["source"])
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a sampler's file, checked for damage."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise StorageError(f"{path}: there is no such file")
+    try:
+        with safe_open(str(path), framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StorageError(f"{path} is not a sampler's file, or is damaged or truncated ({error})") from error
+    if "ergodic" not in metadata:
+        raise StorageError(f"{path} is a safetensors file, but not one that ergodic wrote")
+    try:
+        header = json.loads(metadata["ergodic"])
+        schema = int(header["schema"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(f"{path} is damaged: its header cannot be read") from error
+    if schema > SCHEMA:
+        raise StorageError(
+            f"{path} has schema {schema}, written by ergodic {header.get('version', '?')}; this version "
+            f"({__version__}) reads schemas up to {SCHEMA}: upgrade ergodic-inference"
+        )
+    missing = {"method", "config", "target", "source", "cost", "sha256"} - set(header)
+    if missing:
+        raise StorageError(f"{path} is damaged: its header has no {', '.join(sorted(missing))}")
+    if _digest(arrays) != header["sha256"]:
+        raise StorageError(f"{path} is damaged: its arrays do not have the checksum they were written with")
+    return header, arrays
+
+
+def _describe(target: Target) -> dict[str, Any]:
+    layout = target.layout
+    leaves = {path: list(shape) for path, shape in zip(layout.paths, layout.shapes, strict=True)}
+    return {"name": target.name, "dim": target.dim, "dtype": str(target.dtype), "leaves": leaves}
+
+
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in paths]
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name}:{arrays[name].dtype}:{arrays[name].shape};".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()

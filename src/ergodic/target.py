@@ -1,0 +1,251 @@
+"""What to sample: an unnormalised log-density over a pytree of unconstrained real values.
+
+A `Target` is declared once with a function and a ``like`` (a position of the right structure, shapes and dtype):
+
+    target = Target(lambda x: -0.5 * jnp.sum(x["a"] ** 2) - x["b"] ** 2, like={"a": jnp.zeros(3), "b": 0.0})
+
+Everything below this file works on ensembles of flat vectors, ``(particles, dim)``; `Layout` is the map between the two
+and `Density` is log π* on flat vectors, hashable so that compiled programs can be reused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .errors import TargetError
+
+LogDensity = Callable[[Any], Array]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a pytree position lies in a flat vector of ``dim`` values, leaves one after the other, each row-major."""
+
+    treedef: Any
+    shapes: tuple[tuple[int, ...], ...]
+    paths: tuple[str, ...]
+    dtype: np.dtype
+
+    @staticmethod
+    def of(like: Any) -> Layout:
+        """Read the layout from an example position; every leaf must be real, and all of one floating dtype."""
+        leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
+        if not leaves:
+            raise TargetError("`like` has no array in it; give a position such as like=jnp.zeros(2)")
+        paths, arrays, strong = [], [], set()
+        for path, leaf in leaves:
+            name = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
+            try:
+                array = jnp.asarray(leaf)
+            except (TypeError, ValueError) as error:
+                raise TargetError(f"`like` leaf '{name}' is a {type(leaf).__name__}, not an array") from error
+            if not jnp.issubdtype(array.dtype, jnp.floating):
+                raise TargetError(
+                    f"`like` leaf '{name}' has dtype {array.dtype}; positions are real: use a floating dtype "
+                    "(for example jnp.zeros(2) or 0.0)"
+                )
+            paths.append(name)
+            arrays.append(array)
+            if not isinstance(leaf, float):
+                strong.add(array.dtype)
+        if len(strong) > 1:
+            seen = ", ".join(f"{p}: {a.dtype}" for p, a in zip(paths, arrays, strict=True))
+            raise TargetError(f"`like` mixes dtypes ({seen}); give every leaf the same one")
+        layout = Layout(
+            treedef,
+            tuple(a.shape for a in arrays),
+            tuple(paths),
+            np.dtype((strong or {arrays[0].dtype}).pop()),
+        )
+        if layout.dim == 0:
+            raise TargetError("`like` holds no values (every leaf is empty); there is nothing to sample")
+        return layout
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values in each leaf."""
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    @property
+    def dim(self) -> int:
+        """The dimension d of the flat vector."""
+        return sum(self.sizes)
+
+    def names(self) -> tuple[str, ...]:
+        """One name a flat coordinate: ``a[0]``, ``a[1]``, ``b``."""
+        return tuple(
+            path + ("" if shape == () else "[" + ",".join(map(str, index)) + "]")
+            for path, shape in zip(self.paths, self.shapes, strict=True)
+            for index in np.ndindex(*shape)
+        )
+
+    def unravel(self, flat: Any) -> Any:
+        """Cut ``(..., dim)`` into a pytree whose leaves keep the leading axes; NumPy in, NumPy out."""
+        leaves, at = [], 0
+        for shape, size in zip(self.shapes, self.sizes, strict=True):
+            leaves.append(flat[..., at : at + size].reshape(*flat.shape[:-1], *shape))
+            at += size
+        return jax.tree_util.tree_unflatten(self.treedef, leaves)
+
+    def ravel(self, position: Any) -> Float[Array, dim]:
+        """Lay one pytree position out as a flat vector."""
+        leaves = jax.tree_util.tree_leaves(position)
+        return jnp.concatenate([jnp.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves])
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{path}: {self.dtype}[{','.join(map(str, shape))}]"
+            for path, shape in zip(self.paths, self.shapes, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """log π* on flat vectors. Two are equal when they call the same function object on the same layout."""
+
+    function: LogDensity
+    layout: Layout
+
+    def __call__(self, position: Float[Array, dim]) -> Float[Array, ""]:
+        """log π*(x) of one flat position."""
+        return self.function(self.layout.unravel(position))
+
+    def batched(
+        self, positions: Float[Array, "particles dim"]
+    ) -> tuple[Float[Array, particles], Float[Array, "particles dim"]]:
+        """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
+        return jax.vmap(jax.value_and_grad(self.__call__))(positions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Density) and self.function is other.function and self.layout == other.layout
+
+    def __hash__(self) -> int:
+        return hash((id(self.function), self.layout))
+
+
+class Truth(NamedTuple):
+    """What is known exactly about a target, for tests and tables."""
+
+    expected_logdensity: float
+    """E_π[log π*(x)], of the unnormalised density as the user wrote it."""
+    log_z: float
+    """log Z = log ∫ π*(x) dx."""
+    mean: np.ndarray
+    """E[x], ``(dim,)``."""
+    covariance: np.ndarray
+    """Cov[x], ``(dim, dim)``."""
+    draw: Callable[[Array, int], np.ndarray] | None = None
+    """``draw(key, n)``: n exact independent draws, ``(n, dim)``; None where there is no way to make them."""
+
+    @property
+    def entropy(self) -> float:
+        """H(π) = log Z - E_π[log π*(x)]."""
+        return self.log_z - self.expected_logdensity
+
+
+class Target:
+    """What to sample.
+
+    Args:
+      logdensity: maps one position (a pytree shaped as ``like``) to the scalar log π*(x), up to a constant.
+      like: a position: gives structure, shapes and dtype. Its values are not used.
+      constrain: maps one position to the pytree of values the user wants to see; the identity when left out.
+      names: one name a flat coordinate; made from the pytree's paths when left out.
+      name: what to call the target in tables and files.
+      truth: a `Truth`, or a function that computes it when first asked for.
+      prior_entropy: entropy of the prior in nats; methods that follow the paper start P0 with it.
+    """
+
+    def __init__(
+        self,
+        logdensity: LogDensity,
+        like: Any,
+        *,
+        constrain: Callable[[Any], Any] | None = None,
+        names: Sequence[str] | None = None,
+        name: str | None = None,
+        truth: Truth | Callable[[], Truth] | None = None,
+        prior_entropy: float | None = None,
+    ):
+        if not callable(logdensity):
+            raise TargetError(f"logdensity must be a function of a position, not a {type(logdensity).__name__}")
+        self.layout = Layout.of(like)
+        self.density = Density(logdensity, self.layout)
+        self.constrain = constrain
+        self.names = self.layout.names() if names is None else tuple(names)
+        if len(self.names) != self.dim:
+            raise TargetError(f"{len(self.names)} names for {self.dim} coordinates; give one a flat coordinate")
+        self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
+        self.prior_entropy = prior_entropy
+        self._truth = truth
+        _check_signature(self.density)
+
+    @property
+    def dim(self) -> int:
+        """The number of unconstrained real values in a position."""
+        return self.layout.dim
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The floating dtype of positions, as ``like`` gave it."""
+        return self.layout.dtype
+
+    @property
+    def truth(self) -> Truth | None:
+        """What is known exactly, or None."""
+        if callable(self._truth) and not isinstance(self._truth, Truth):
+            self._truth = self._truth()
+        return self._truth
+
+    def require_truth(self) -> Truth:
+        """What is known exactly, or an error that there is nothing."""
+        if self.truth is None:
+            raise TargetError(f"nothing is known exactly about '{self.name}': it has no truth")
+        return self.truth
+
+    def draw_exact(self, key: Array, n: int) -> np.ndarray:
+        """n exact independent draws, ``(n, dim)``, where the truth has a way to make them."""
+        draw = self.require_truth().draw
+        if draw is None:
+            raise TargetError(f"there is no way to draw exactly from '{self.name}'")
+        return draw(key, n)
+
+    def __repr__(self) -> str:
+        return f"Target('{self.name}', dim={self.dim}, like=({self.layout}))"
+
+
+def _check_signature(density: Density) -> None:
+    """Refuse, before anything runs, a function that is not a real scalar function of the declared position."""
+    layout = density.layout
+    try:
+        position: Any = jax.ShapeDtypeStruct((layout.dim,), layout.dtype)  # type: ignore[no-untyped-call]
+        out = jax.eval_shape(density, position)
+    except TargetError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise TargetError(
+            f"logdensity raised {type(error).__name__} on a position like ({layout}): {reason[0]} "
+            "Check that `like` has the structure and shapes the function expects, and that it is written in JAX."
+        ) from error
+    if not hasattr(out, "shape"):
+        raise TargetError(f"logdensity returned a {type(out).__name__}; it must return one real number")
+    if out.shape != ():
+        raise TargetError(
+            f"logdensity returned an array of shape {out.shape}; it must return a scalar: did you forget jnp.sum?"
+        )
+    if not jnp.issubdtype(out.dtype, jnp.floating):
+        raise TargetError(f"logdensity returned {out.dtype}; it must return a real floating-point number")
+    if out.dtype != layout.dtype:
+        raise TargetError(
+            f"logdensity changes dtype: positions are {layout.dtype}, it returned {out.dtype}. Cast its constants "
+            f"and data to {layout.dtype}, or declare `like` as {out.dtype}."
+        )

@@ -1,0 +1,31 @@
+"""Built-in targets, by name: `get`, `names`."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+
+from ..errors import ModelError
+from ..target import Target
+
+
+def names() -> list[str]:
+    """The names of the built-in targets."""
+    from .synthetic import SYNTHETIC
+
+    return list(SYNTHETIC)
+
+
+@functools.cache
+def get(name: str) -> Target:
+    """The built-in target of that name; the same object every time, so that compiled programs are reused."""
+    from .synthetic import SYNTHETIC
+
+    if name not in SYNTHETIC:
+        near = difflib.get_close_matches(name, names(), 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ModelError(f"no built-in target '{name}'{hint} (there are: {', '.join(names())})")
+    return SYNTHETIC[name].target(name)
+
+
+__all__ = ["get", "names"]

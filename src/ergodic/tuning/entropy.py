@@ -1,0 +1,48 @@
+"""The entropy constraint H(P0) > h (equation 5): without it a P0 narrower than the target is rewarded for staying so.
+
+Two ways to keep it, both started from a P0 that satisfies it:
+
+- ``"keep"``, the paper's: an update that would take H(P0) below h leaves φ0 as it is (section 3.2).
+- ``"project"``: the update is made, then the scales are multiplied by one number so that H(P0) = h. The mean goes on
+  moving where the paper's rule stands still.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..errors import ConfigError
+from ..initial import DiagonalGaussian
+
+CONSTRAINTS = ("keep", "project")
+_ROUNDING = 1e-5
+
+
+def resolve_floor(floor: float | str | None, initial: DiagonalGaussian) -> float:
+    """h in nats: a number as it is, ``"initial"`` for the entropy P0 starts with, None for no constraint (-inf)."""
+    begin = float(initial.entropy())
+    if floor is None:
+        return -float("inf")
+    if floor == "initial":
+        return begin
+    if isinstance(floor, str):
+        raise ConfigError(f'entropy_floor must be a number, "initial" or None, not {floor!r}')
+    if begin < floor - _ROUNDING * max(1.0, abs(floor)):
+        raise ConfigError(
+            f"entropy_floor={floor:.6g} is above the entropy that P0 starts with ({begin:.6g}), so the constraint "
+            "H(P0) > h fails before the first step; widen initial_scale or lower the floor"
+        )
+    return float(floor)
+
+
+def constrain(
+    rule: str, current: DiagonalGaussian, updated: DiagonalGaussian, floor: Float[Array, ""]
+) -> DiagonalGaussian:
+    """P0 after an update, with H(P0) >= h."""
+    missing = floor - updated.entropy()
+    if rule == "project":
+        return DiagonalGaussian(updated.mean, updated.log_scale + jnp.maximum(missing, 0) / updated.mean.shape[0])
+    allowed = missing <= _ROUNDING * jnp.maximum(1.0, jnp.abs(floor))
+    return jax.tree_util.tree_map(lambda new, old: jnp.where(allowed, new, old), updated, current)
