@@ -34,7 +34,8 @@ reproduce-entropy: $(VENV)/.installed
 	$(BIN)/ergodic reproduce entropy --preset cpu --out results/entropy
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.core --out results/bench-core.json
+	$(BIN)/python -m benchmarks.core --out results/core
+	$(BIN)/python -m benchmarks.settings --out results/settings
 
 # The environment -----------------------------------------------------------------------------------------------
 

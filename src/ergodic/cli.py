@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 reproduce_app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
 app.add_typer(reproduce_app, name="reproduce")
-out_console = Console()
+out_console = Console(width=None if sys.stdout.isatty() else 110)
 
 
 def _say(text: str = "") -> None:

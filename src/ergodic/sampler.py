@@ -130,5 +130,5 @@ def default_chunk(dim: int) -> int:
     return max(1, min(_CHUNK_PARTICLES, _CHUNK_VALUES // dim))
 
 
-def _run(density: Density, kernel: Any, particles: int, params: ChainParams, key: Array, index: int) -> Any:
+def _run(density: Density, kernel: Any, particles: int, params: ChainParams, key: Array, index: Any) -> Any:
     return simulate(density.batched, kernel, params, jax.random.fold_in(key, index), particles)

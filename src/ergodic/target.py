@@ -233,7 +233,7 @@ def _check_signature(density: Density) -> None:
     except Exception as error:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise TargetError(
-            f"logdensity raised {type(error).__name__} on a position like ({layout}): {reason[0]} "
+            f"logdensity raised {type(error).__name__} on a position like ({layout}): {reason[0]}. "
             "Check that `like` has the structure and shapes the function expects, and that it is written in JAX."
         ) from error
     if not hasattr(out, "shape"):

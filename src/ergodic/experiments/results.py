@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 def _commit() -> str | None:
     """The commit of the source tree this runs from, marked when it has uncommitted changes; None outside of one."""
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve().parent.parent
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()

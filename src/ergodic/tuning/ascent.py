@@ -94,7 +94,8 @@ def _step(
     estimator: Callable = GRADIENTS[ascent.gradient]
     key = jax.random.fold_in(key, iteration)
     estimate, gradient = estimator(density.batched, kernel, params, key, ascent.particles)
-    direction, state = ascent.optimiser().update(gradient, state)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count, whatever the user's setting
+        direction, state = ascent.optimiser().update(gradient, state)
     updated = jax.tree_util.tree_map(lambda p, d: p + learning_rate * d, params, direction)
     initial = constrain(ascent.constraint, params.initial, updated.initial, floor)
     row = {

@@ -69,10 +69,10 @@ def frozen_force(
     end, (sensitivities, acceptance) = jax.lax.scan(step, begin, (params.transitions, keys))
     begin_ok, end_ok = begin.usable(), end.usable()
 
-    force = jnp.where(end_ok[:, None], end.gradient, 0) / jnp.maximum(jnp.sum(end_ok), 1)
+    force = _averaged(end.gradient, end_ok)
     transitions = kernel.frozen_gradient(jnp.einsum("tnd,nd->td", sensitivities, force))
 
-    force = jnp.where(begin_ok[:, None], begin.gradient, 0) / jnp.maximum(jnp.sum(begin_ok), 1)
+    force = _averaged(begin.gradient, begin_ok)
     initial = DiagonalGaussian(
         jnp.sum(force, axis=0),
         jnp.sum(force * noise, axis=0) * jnp.exp(params.initial.log_scale) + 1,  # + ∂H(P0)
@@ -118,6 +118,12 @@ def _begin(
     mean = params.initial.mean
     noise = jax.random.normal(noise_key, (particles, mean.shape[0]), mean.dtype)
     return noise, start(density, params.initial.transform(noise)), jax.random.split(chain_key, params.steps)
+
+
+def _averaged(gradient: Float[Array, "particles dim"], ok: Bool[Array, particles]) -> Float[Array, "particles dim"]:
+    """Each usable particle's share of the average force; zero for the others."""
+    count = jnp.maximum(jnp.sum(ok.astype(gradient.dtype)), 1)
+    return jnp.where(ok[:, None], gradient, 0) / count
 
 
 def _estimate(

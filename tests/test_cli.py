@@ -1,0 +1,142 @@
+"""The command line, run in this process through its real entry point."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ergodic.cli import main
+
+MODEL = """
+import jax.numpy as jnp
+import ergodic as eg
+import neighbour
+
+def logdensity(x):
+    return -neighbour.HALF * jnp.sum((x - 1.0) ** 2)
+
+def vector(x):
+    return x
+
+target = eg.Target(logdensity, like=jnp.zeros(3), name="mine")
+number = 3
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "neighbour.py").write_text("HALF = 0.5\n")
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+def run(capsys, *words):
+    """Exit code, stdout and stderr of a command."""
+    try:
+        main([str(word) for word in words])
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def fails(capsys, *words):
+    code, _, err = run(capsys, *words)
+    assert code == 1
+    assert err.startswith("error: ") and err.count("\n") == 1 and "Traceback" not in err
+    return err
+
+
+def test_targets_and_methods_list_what_is_there(capsys):
+    code, out, _ = run(capsys, "targets")
+    assert code == 0 and "dual-moon" in out and "3.3863" in out
+    code, out, _ = run(capsys, "methods")
+    assert code == 0 and "HEI" in out and "leapfrogs = 5" in out
+
+
+def test_check_ticks_a_good_target(capsys, model):
+    for name in ("gaussian", model, f"{model}:target"):
+        code, out, _ = run(capsys, "check", name)
+        assert code == 0 and out.count("✓") == 4 and "✗" not in out
+    code, out, _ = run(capsys, "check", f"{model}:logdensity", "--dim", "2")
+    assert code == 0 and "dimension 2" in out
+
+
+def test_check_explains_a_bad_one(capsys, model):
+    code, out, err = run(capsys, "check", f"{model}:vector", "--dim", "2")
+    assert code == 1 and "✗ structure" in out and "did you forget jnp.sum" in out
+    assert err.startswith("error: ") and "not usable" in err
+
+
+def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
+    file, nc = tmp_path / "m.ergodic", tmp_path / "d.nc"
+    code, out, _ = run(
+        capsys, "fit", model, "-o", file, "--set", "iterations=5", "-s", "steps=3", "-s", "adjusted=false"
+    )
+    assert code == 0 and "saved" in out and "5 iterations" in out
+    code, out, _ = run(capsys, "sample", file, "-n", "1_000", "-o", nc)
+    assert code == 0 and "1,000 independent draws of 'mine'" in out and "E[log π*]" in out
+    import arviz
+
+    data = arviz.from_netcdf(str(nc))
+    assert data.posterior["x"].shape == (1, 1000, 3)
+    assert data.posterior.attrs["steps"] == 3
+
+    code, _, _ = run(capsys, "sample", file, "-n", 100, "-o", tmp_path / "a.npz", "--seed", 7)
+    code, _, _ = run(capsys, "sample", file, "-n", 100, "-o", tmp_path / "b.npz", "--seed", 7)
+    one, two = (np.load(tmp_path / f"{name}.npz")["unconstrained"] for name in "ab")
+    np.testing.assert_array_equal(one, two)
+
+    model.write_text(MODEL + "\n# changed\n")
+    code, _, err = run(capsys, "sample", file, "-n", 10)
+    assert code == 0 and "has changed since" in err and file.with_suffix(".nc").exists()
+    model.unlink()
+    assert "is gone" in fails(capsys, "sample", file, "-n", 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("fit", "dual-mon", "-o", "x"), "did you mean 'dual-moon'"),
+        (("fit", "gaussian", "-o", "x", "--set", "steps=0"), "steps must be at least 1"),
+        (("fit", "gaussian", "-o", "x", "--set", "wings=2"), "use name=value with one of"),
+        (("fit", "gaussian", "-o", "x", "--method", "HEY"), "did you mean 'HEI'"),
+        (("fit", "nothing.py:target", "-o", "x"), "no such file"),
+        (("fit", "MODEL:number", "-o", "x"), "is a int; it must be"),
+        (("fit", "MODEL:absent", "-o", "x"), "has no 'absent' (it has: logdensity, vector, target)"),
+        (("fit", "MODEL:logdensity", "-o", "x"), "--dim N"),
+        (("sample", "absent.ergodic", "-n", "10"), "no such file"),
+        (("sample", "MODEL", "-n", "10"), "not a sampler's file"),
+        (("sample", "MODEL", "-n", "0"), "at least 1"),
+        (("sample", "MODEL", "-n", "10", "-o", "draws.csv"), ".nc or .npz"),
+        (("reproduce", "entropy", "--preset", "huge"), "'smoke', 'cpu', 'paper'"),
+        (("demo", "-n", "0"), "draws must be at least 1"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
+)
+def test_mistakes_are_one_clear_line(capsys, model, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in fails(capsys, *(word.replace("MODEL", str(model)) for word in words))
+
+
+def test_a_model_that_does_not_import_is_named(capsys, tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("import does_not_exist\n")
+    assert "ModuleNotFoundError" in fails(capsys, "check", f"{broken}:target")
+
+
+def test_debug_shows_the_traceback(model):
+    with pytest.raises(ValueError, match="did you mean"):
+        main(["--debug", "check", "gausian"])
+
+
+def test_demo_writes_table_figure_and_results(capsys, tmp_path):
+    code, out, _ = run(capsys, "demo", "-n", 2000, "--out", tmp_path)
+    assert code == 0
+    assert "laplace" in out and "draws/s" in out and "E[log π*]" in out
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [row["letter"] for row in results["results"]] == list("abcdef")
+    assert results["config"]["draws"] == 2000 and results["versions"]["jax"]
+    assert (tmp_path / "demo.png").stat().st_size > 20_000
