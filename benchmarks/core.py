@@ -120,12 +120,12 @@ def sampling_cost(repeats: int) -> dict:
 def memory_of_sampling() -> dict:
     """Peak resident memory beside the output, one million draws, each in a process of its own."""
     script = (
-        "import resource, jax, jax.numpy as jnp, ergodic as eg, sys\n"
+        "import re, jax, jax.numpy as jnp, ergodic as eg, sys\n"
         "dim = int(sys.argv[1])\n"
         "t = eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(dim))\n"
         "d = eg.HEI(iterations=5).fit(t, jax.random.key(0)).sample(jax.random.key(1), 1_000_000)\n"
         "output = d.unconstrained.nbytes + d.logdensity.nbytes + sum(c.nbytes for c in d.stats.values())\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "peak = 1024 * int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
         "print(peak, output, d.cost.run_seconds)\n"
     )
     out = {}

@@ -68,8 +68,8 @@ def demo(
     out_console.print(_demo_table(rows))
     _say(
         "SW: sliced Wasserstein distance to exact draws; floor: between two exact samples.\n"
-        "HEI's objective sees E[log π*] alone, which is blind to how mass is split between\n"
-        "modes: on the ring SW stays above its floor."
+        "Read SW beside E[log π*]: HEI's objective sees only the latter, which is blind to how\n"
+        "mass is split between modes (the ring) and along a ridge (the waves)."
     )
     _say(f"\nfigure   {picture}\nresults  {results}")
 
