@@ -18,6 +18,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import ergodic as eg
 from benchmarks.problems import logistic_regression
@@ -25,7 +26,8 @@ from benchmarks.timing import alternate
 from ergodic.chain import ChainParams, simulate
 from ergodic.experiments.results import write_results
 from ergodic.programs import compiled
-from ergodic.tuning.ascent import Ascent, _step
+from ergodic.tuning.ascent import ADAM, _step
+from ergodic.tuning.emlbo import Emlbo
 
 PARTICLES = 100
 
@@ -40,10 +42,10 @@ def tuning_programs(target: eg.Target, steps: int, leapfrogs: int, particles: in
     runs = {"simulation": partial(plain, params, key)}
     programs = {"simulation": plain}
     for gradient in ("frozen-force", "full"):
-        ascent = Ascent(particles, gradient, "keep", True, method.adam)
-        state = ascent.optimiser().init(params)
-        program = compiled(_step, (ascent, target.density, method.kernel), params, state, key, *numbers)
-        runs[gradient] = partial(program, params, state, key, *numbers)
+        objective = Emlbo(method.kernel, particles, gradient, "keep", True)
+        state = optax.scale_by_adam(*ADAM).init(params)
+        program = compiled(_step, (objective, target.density, ADAM), params, state, (), key, *numbers)
+        runs[gradient] = partial(program, params, state, (), key, *numbers)
         programs[gradient] = program
     return runs, programs
 
@@ -101,7 +103,7 @@ def sampling_cost(repeats: int) -> dict:
     key = jax.random.key(0)
     method = eg.HEI(steps=10, leapfrogs=5, initial_scale=0.1)
     sampler = method.untuned(target, key)
-    depth = sampler.params.depth(method.kernel)
+    depth = method.depth
     gradient = jax.jit(jax.vmap(jax.grad(target.density)))
     x = jax.random.normal(key, (particles, target.dim), target.dtype)
 

@@ -9,7 +9,7 @@ sliced Wasserstein distance to exact draws. One setting serves all six targets; 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import jax
@@ -73,7 +73,7 @@ def main() -> None:
         row = results["rows"][label] = {name: measure(method, name, seeds) for name in PAPER_SIX}
         cells = (f"{c['error']:+.3f} ({c['largest error']:.2f}) {c['distance']:.3f}" for c in row.values())
         print(f"{label:36s}" + "".join(f"{cell:>22s}" for cell in cells), flush=True)
-    config = {"draws": DRAWS, "seeds": args.seeds, "default": BASE.config()}
+    config = {"draws": DRAWS, "seeds": args.seeds, "default": asdict(BASE)}
     write_results(args.out, "settings", "python -m benchmarks.settings", config, results)
 
 

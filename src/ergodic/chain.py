@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from .initial import DiagonalGaussian
 from .kernels import Ensemble, start
@@ -31,30 +31,26 @@ class ChainParams(NamedTuple):
         """T, the number of transitions."""
         return int(jax.tree_util.tree_leaves(self.transitions)[0].shape[0])
 
-    def depth(self, kernel: Any) -> int:
-        """T L + 1: the gradients one draw costs."""
-        return 1 + self.steps * kernel.gradients
-
 
 class Trace(NamedTuple):
     """Averages over the particles at every t: how the chain converges."""
 
-    expected_logdensity: Float[Array, steps_plus_one]
+    expected_logdensity: Float[Array, "steps_plus_one"]
     """E_{p_t}[log π*] for t = 0..T."""
-    acceptance: Float[Array, steps]
+    acceptance: Float[Array, "steps"]
     """Mean acceptance probability of transition t = 1..T."""
-    divergence: Float[Array, steps]
+    divergence: Float[Array, "steps"]
     """Fraction of particles whose transition t diverged."""
 
 
 class RunStats(NamedTuple):
     """One value a particle, over its whole run."""
 
-    acceptance: Float[Array, particles]
+    acceptance_rate: Float[Array, "particles"]
     """Mean acceptance probability over the T transitions."""
-    divergences: Int[Array, particles]
-    """How many of the T transitions diverged."""
-    energy_error: Float[Array, particles]
+    diverging: Bool[Array, "particles"]
+    """Whether any of the T transitions diverged."""
+    energy_error: Float[Array, "particles"]
     """Energy error of the last transition."""
 
 
@@ -71,8 +67,8 @@ def advance(
         params, key = inputs
         ensemble, info = kernel.transition(density, params, ensemble, key)
         stats = RunStats(
-            stats.acceptance + info.acceptance / steps,
-            stats.divergences + info.diverged.astype(jnp.int32),
+            stats.acceptance_rate + info.acceptance / steps,
+            stats.diverging | info.diverged,
             info.energy_error,
         )
         averages = (
@@ -82,7 +78,7 @@ def advance(
         )
         return (ensemble, stats), averages
 
-    nothing = RunStats(jnp.zeros(particles, dtype), jnp.zeros(particles, jnp.int32), jnp.zeros(particles, dtype))
+    nothing = RunStats(jnp.zeros(particles, dtype), jnp.zeros(particles, bool), jnp.zeros(particles, dtype))
     (end, stats), (logdensity, acceptance, divergence) = jax.lax.scan(
         step, (ensemble, nothing), (transitions, jax.random.split(key, steps))
     )

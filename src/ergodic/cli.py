@@ -135,11 +135,13 @@ def list_targets() -> None:
 @app.command(name="methods")
 def list_methods() -> None:
     """The methods and their settings; change one with `ergodic fit --set name=value`."""
+    from dataclasses import asdict
+
     from .methods import METHODS
 
     for name, method in METHODS.items():
         out_console.print(f"[bold]{name}[/bold]  {method.title}")
-        for setting, value in method().config().items():
+        for setting, value in asdict(method()).items():
             _say(f"    {setting} = {json.dumps(value)}")
 
 

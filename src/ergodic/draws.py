@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Array, Float
 
+from .errors import ConfigError
 from .programs import Cost
 from .target import Target
+from .validation import positive_int
 
 _CONSTRAIN_CHUNK = 1 << 14
+
+
+class Batch(NamedTuple):
+    """Some draws, as a compiled program returns them."""
+
+    position: Float[Array, "particles dim"]
+    logdensity: Float[Array, "particles"]
+    stats: dict[str, Array]
+    """One value a draw: ``acceptance_rate``, ``diverging``, ``energy_error``, ``log_weight``, ``gradients``, ..."""
+    trace: dict[str, Array]
+    """Averages over the batch along the run, such as ``expected_logdensity`` (T+1)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +37,12 @@ class Draws:
       target: what was sampled.
       unconstrained: flat unconstrained positions, ``(n, dim)``.
       logdensity: log π* of the unconstrained position, ``(n,)``.
-      stats: further values a draw, ``(n,)`` each: ``acceptance_rate``, ``diverging``, ``energy_error``.
+      stats: further values a draw, ``(n,)`` each, such as ``acceptance_rate``, ``diverging``, ``energy_error``;
+        ``log_weight`` where draws are weighted.
       trace: averages over the draws along the chain: ``expected_logdensity``, ``acceptance``, ``divergence``.
       cost: gradients and seconds spent on these draws.
       attributes: plain facts about where they come from: method, its settings, whether draws are independent.
+      chains: how many ran side by side; draws are in the order step 1 of every chain, step 2 of every chain, ...
     """
 
     target: Target
@@ -36,6 +52,7 @@ class Draws:
     trace: dict[str, np.ndarray] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     attributes: dict[str, Any] = field(default_factory=dict)
+    chains: int = 1
 
     def __len__(self) -> int:
         return len(self.logdensity)
@@ -53,6 +70,63 @@ class Draws:
         ]
         return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
 
+    @property
+    def independent(self) -> bool:
+        """Whether each draw comes from a run of its own, unweighted."""
+        return bool(self.attributes.get("independent_draws", False))
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Normalised weights, ``(n,)``: 1/n each unless the method weights its draws."""
+        log_weight = self.stats.get("log_weight")
+        if log_weight is None:
+            return np.full(len(self), 1 / len(self))
+        weight = np.exp(log_weight.astype(np.float64) - log_weight.max())
+        return weight / weight.sum()
+
+    def mean(self, values: np.ndarray) -> Any:
+        """The (weighted) average over draws of one value, or one row, a draw."""
+        return self.weights @ np.asarray(values, np.float64)
+
+    def effective_size(self) -> float:
+        """How many independent draws these are worth.
+
+        n for independent draws; (Σw)²/Σw² for weighted ones; for correlated ones ArviZ's bulk estimate, the smallest
+        over coordinates and log π*.
+        """
+        if "log_weight" in self.stats:
+            return float(1 / np.sum(self.weights**2))
+        if self.independent:
+            return float(len(self))
+        from .adapters.arviz import bulk_effective_size
+
+        return bulk_effective_size(self)
+
+    def log_z(self) -> tuple[float, float]:
+        """log of the average weight, and its standard error, where weights estimate the normalising constant."""
+        log_weight = self.stats.get("log_weight")
+        if log_weight is None:
+            raise ConfigError(
+                f"{self.attributes.get('method', 'the method')} gives no weights, so no estimate of log Z"
+            )
+        top = float(log_weight.max())
+        weight = np.exp(log_weight.astype(np.float64) - top)
+        return top + float(np.log(weight.mean())), float(weight.std(ddof=1) / weight.mean() / np.sqrt(len(weight)))
+
+    def resample(self, key: Array, n: int | None = None) -> Draws:
+        """n unweighted draws, chosen with replacement by weight (systematic resampling). They may repeat."""
+        n = len(self) if n is None else positive_int(n, "n, the number of draws")
+        places = (np.arange(n) + float(jax.random.uniform(key))) / n
+        chosen = np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self) - 1)
+        chosen = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), chosen))
+        stats = {name: column[chosen] for name, column in self.stats.items() if name != "log_weight"}
+        return replace(self, unconstrained=self.unconstrained[chosen], logdensity=self.logdensity[chosen], stats=stats)
+
+    def by_chain(self, values: np.ndarray) -> np.ndarray:
+        """Values with one row a draw as ``(chains, steps, ...)``; an incomplete last step is left out."""
+        steps = len(values) // self.chains
+        return np.swapaxes(values[: steps * self.chains].reshape(steps, self.chains, *values.shape[1:]), 0, 1)
+
     def to_arviz(self) -> Any:
         """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent."""
         from .adapters.arviz import to_inference_data
@@ -60,8 +134,8 @@ class Draws:
         return to_inference_data(self)
 
     def __repr__(self) -> str:
-        mean = float(np.mean(self.logdensity, dtype=np.float64))
-        kind = "independent" if self.attributes.get("independent_draws") else "correlated"
+        mean = float(self.mean(self.logdensity))
+        kind = "independent" if self.independent else "weighted" if "log_weight" in self.stats else "correlated"
         return (
             f"Draws({len(self):,} {kind} draws of '{self.target.name}', dim={self.target.dim}, "
             f"E[log π*]={mean:.4g}, {self.cost.gradients:,} gradients in {self.cost.run_seconds:.2f} s)"

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 class DiagonalGaussian(NamedTuple):
     """N(mean, diag(exp(log_scale)²)); φ0 = (mean, log_scale)."""
 
-    mean: Float[Array, dim]
-    log_scale: Float[Array, dim]
+    mean: Float[Array, "dim"]
+    log_scale: Float[Array, "dim"]
 
     def transform(self, noise: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
         """f_φ0(ε): standard normal noise to positions."""
@@ -27,7 +27,7 @@ class DiagonalGaussian(NamedTuple):
         """Draw independent starting positions."""
         return self.transform(jax.random.normal(key, (particles, self.mean.shape[0]), self.mean.dtype))
 
-    def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, particles]:
+    def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles"]:
         """log p0(x)."""
         z = (x - self.mean[None, :]) * jnp.exp(-self.log_scale)[None, :]
         normaliser = jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi)

@@ -59,7 +59,7 @@ def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
         "schema": SCHEMA,
         "version": __version__,
         "method": sampler.method.name,
-        "config": sampler.method.config(),
+        "config": asdict(sampler.method),
         "target": _describe(sampler.target),
         "source": sampler.source,
         "cost": asdict(sampler.cost),
@@ -85,7 +85,7 @@ def load(path: str | os.PathLike[str], target: Target) -> Sampler:
         )
     try:
         method = METHODS[header["method"]](**header["config"])
-        template = method.template(target)
+        template = jax.eval_shape(lambda key: method.begin(target, key), jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
     leaves = []

@@ -95,7 +95,7 @@ class Layout:
             at += size
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
 
-    def ravel(self, position: Any) -> Float[Array, dim]:
+    def ravel(self, position: Any) -> Float[Array, "dim"]:
         """Lay one pytree position out as a flat vector."""
         leaves = jax.tree_util.tree_leaves(position)
         return jnp.concatenate([jnp.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves])
@@ -114,13 +114,13 @@ class Density:
     function: LogDensity
     layout: Layout
 
-    def __call__(self, position: Float[Array, dim]) -> Float[Array, ""]:
+    def __call__(self, position: Float[Array, "dim"]) -> Float[Array, ""]:
         """log π*(x) of one flat position."""
         return self.function(self.layout.unravel(position))
 
     def batched(
         self, positions: Float[Array, "particles dim"]
-    ) -> tuple[Float[Array, particles], Float[Array, "particles dim"]]:
+    ) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
 

@@ -5,6 +5,7 @@ import pytest
 
 import ergodic as eg
 from ergodic.tuning import ascent
+from ergodic.tuning.emlbo import Emlbo
 
 
 @pytest.mark.parametrize("constraint", ["keep", "project"])
@@ -61,9 +62,9 @@ def test_ctrl_c_keeps_what_was_learnt(monkeypatch, capsys):
     target = eg.targets.get("gaussian")
     method = eg.HEI()
     begin = method.untuned(target, jax.random.key(0)).params
-    plan = ascent.Ascent(20, "frozen-force", "keep", True, method.adam)
-    params, record = ascent.maximise(
-        plan, target.density, method.kernel, begin, jax.random.key(1), iterations=50, learning_rate=0.1, floor=-1e9
+    objective = Emlbo(method.kernel, 20, "frozen-force", "keep", True)
+    params, record, _ = ascent.maximise(
+        objective, target.density, begin, jax.random.key(1), iterations=50, learning_rate=0.1, numbers=(-1e9,)
     )
     assert len(record["objective"]) == 6
     assert "interrupted" in capsys.readouterr().err

@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 
 def to_inference_data(draws: Draws) -> Any:
-    """chain=1, draw=n: posterior, sample_stats (``lp`` and the draws' statistics), and attributes on both."""
-    with warnings.catch_warnings():  # ArviZ 0.23 announces 1.x on import
-        warnings.simplefilter("ignore", FutureWarning)
-        import arviz
-
+    """Posterior, sample_stats (``lp`` and the draws' statistics) and attributes; one chain unless several ran."""
+    arviz = _arviz()
     leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
     posterior = {
-        jax.tree_util.keystr(path, simple=True, separator=".") or "x": np.asarray(leaf)[None] for path, leaf in leaves
+        jax.tree_util.keystr(path, simple=True, separator=".") or "x": draws.by_chain(np.asarray(leaf))
+        for path, leaf in leaves
     }
-    stats = {"lp": draws.logdensity[None]} | {name: column[None] for name, column in draws.stats.items()}
+    columns = {"lp": draws.logdensity, **draws.stats}
+    stats = {name: draws.by_chain(column) for name, column in columns.items()}
     attributes = {
         name: int(value) if isinstance(value, bool) else value  # netCDF has no booleans
         for name, value in draws.attributes.items()
@@ -39,3 +38,18 @@ def to_inference_data(draws: Draws) -> Any:
     return arviz.from_dict(
         posterior=posterior, sample_stats=stats, posterior_attrs=attributes, sample_stats_attrs=attributes
     )
+
+
+def bulk_effective_size(draws: Draws) -> float:
+    """The smallest bulk effective sample size over unconstrained coordinates and log π*."""
+    columns = np.concatenate([draws.unconstrained, draws.logdensity[:, None]], axis=1, dtype=np.float64)
+    chains = draws.by_chain(columns)
+    ess = _arviz().ess
+    return float(min(ess(chains[:, :, i], method="bulk") for i in range(chains.shape[2])))
+
+
+def _arviz() -> Any:
+    with warnings.catch_warnings():  # ArviZ 0.23 announces 1.x on import
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,6 +83,6 @@ def demo(out: Path, draws: int, seed: int, show: Callable[[Row], None]) -> tuple
         our_panels.append(Panel(ours, view, "", f"{row.estimate:.3f}   SW {row.distance:.3f} (floor {row.floor:.3f})"))
     figure = histogram_grid([exact_panels, our_panels], ["exact draws", f"HEI, T={method.steps}"])
     picture = save_figure(figure, out / "demo.png")
-    config: dict[str, Any] = {"method": method.name, **method.config(), "draws": draws, "seed": seed}
+    config: dict[str, Any] = {"method": method.name, **asdict(method), "draws": draws, "seed": seed}
     results = write_results(out, "demo", "ergodic demo", config, [row._asdict() for row in rows])
     return results, picture

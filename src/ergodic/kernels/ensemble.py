@@ -18,10 +18,10 @@ class Ensemble(NamedTuple):
     """Particles. Log-density and force are carried between steps, so that no gradient is computed twice."""
 
     position: Float[Array, "particles dim"]
-    logdensity: Float[Array, particles]
+    logdensity: Float[Array, "particles"]
     gradient: Float[Array, "particles dim"]
 
-    def usable(self) -> Bool[Array, particles]:
+    def usable(self) -> Bool[Array, "particles"]:
         """Where log π* and its force are finite."""
         return jnp.isfinite(self.logdensity) & jnp.all(jnp.isfinite(self.gradient), axis=-1)
 
@@ -29,12 +29,12 @@ class Ensemble(NamedTuple):
 class Info(NamedTuple):
     """What happened to each particle in one transition."""
 
-    acceptance: Float[Array, particles]
+    acceptance: Float[Array, "particles"]
     """min(1, exp(-energy error)), the probability p_MH of section 2.2; 0 where the move diverged."""
-    accepted: Bool[Array, particles]
-    energy_error: Float[Array, particles]
+    accepted: Bool[Array, "particles"]
+    energy_error: Float[Array, "particles"]
     """H(x', r') - H(x, r); infinite where the proposal is not finite."""
-    diverged: Bool[Array, particles]
+    diverged: Bool[Array, "particles"]
     """Energy *rose* by more than the threshold. A large drop, as from a far start, is not a divergence."""
 
 
@@ -43,7 +43,7 @@ def start(density: BatchedDensity, position: Float[Array, "particles dim"]) -> E
     return Ensemble(position, *density(position))
 
 
-def select(accepted: Bool[Array, particles], proposal: Ensemble, current: Ensemble) -> Ensemble:
+def select(accepted: Bool[Array, "particles"], proposal: Ensemble, current: Ensemble) -> Ensemble:
     """Equation 8: x' where accepted, x elsewhere."""
     return Ensemble(
         jnp.where(accepted[:, None], proposal.position, current.position),

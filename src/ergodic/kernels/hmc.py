@@ -124,7 +124,7 @@ def _propose(
     params: HMCParams,
     ensemble: Ensemble,
     key: Array,
-    moving: Bool[Array, particles] | None = None,
+    moving: Bool[Array, "particles"] | None = None,
 ) -> _Move:
     """Simulate (x', r') from fresh momentum and decide; particles not ``moving`` get step size zero."""
     momentum_key, accept_key = jax.random.split(key)

@@ -13,8 +13,7 @@ the default here. Where it does not:
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
@@ -22,16 +21,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..chain import ChainParams
+from ..chain import ChainParams, simulate
 from ..checks import require_usable
+from ..drawing import independent
+from ..draws import Batch
 from ..errors import ConfigError
 from ..initial import DiagonalGaussian, scale_for_entropy
 from ..kernels import HMC
-from ..programs import Stopwatch, compiled
+from ..programs import Stopwatch
 from ..sampler import Sampler
-from ..target import Target
-from ..tuning.ascent import Ascent, maximise
-from ..tuning.emlbo import GRADIENTS
+from ..target import Density, Target
+from ..tuning.ascent import ADAM, maximise
+from ..tuning.emlbo import GRADIENTS, Emlbo
 from ..tuning.entropy import CONSTRAINTS, resolve_floor
 from ..validation import one_of, positive_float, positive_int
 
@@ -72,7 +73,7 @@ class HEI:
     gradient: str = "frozen-force"
     adjusted: bool = True
     step_size: tuple[float, float] = (0.01, 0.025)
-    adam: tuple[float, float, float] = (0.9, 0.999, 1e-8)
+    adam: tuple[float, float, float] = ADAM
 
     name: ClassVar[str] = "HEI"
     title: ClassVar[str] = "Hamiltonian ergodic inference (Zhang & Hernández-Lobato)"
@@ -102,10 +103,17 @@ class HEI:
         if len(self.adam) != 3:
             raise ConfigError(f"adam must be (beta1, beta2, epsilon), not {self.adam}")
 
+    draw = independent
+
     @property
     def kernel(self) -> HMC:
         """The transition this method's chains are made of."""
         return HMC(leapfrogs=self.leapfrogs, adjusted=self.adjusted)
+
+    @property
+    def depth(self) -> int:
+        """T L + 1: the gradients one draw costs."""
+        return 1 + self.steps * self.leapfrogs
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """P0 as tuning starts."""
@@ -116,57 +124,51 @@ class HEI:
         mean = _vector(self.initial_mean, target, "initial_mean")
         return DiagonalGaussian(mean, _vector(np.log(scale), target, "initial_scale"))
 
+    def begin(self, target: Target, key: Array) -> ChainParams:
+        """The parameters before any tuning; also their shapes, for reading a file."""
+        transitions = self.kernel.init(key, self.steps, target.dim, target.dtype, self.step_size)
+        return ChainParams(self.initial(target), transitions)
+
     def untuned(self, target: Target, key: Array) -> Sampler:
         """The chain as it is before any tuning: what the paper compares a tuned one with."""
-        program = compiled(_first_transitions, (self.kernel, self.steps, target.dim, target.dtype, self.step_size), key)
-        return Sampler(target, self, ChainParams(self.initial(target), program(key)))
+        return Sampler(target, self, self.begin(target, key))
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
         """Tune a chain to the target."""
         clock = Stopwatch()
-        init_key, check_key, train_key = jax.random.split(key, 3)
-        begin = self.untuned(target, init_key)
-        floor = resolve_floor(self.entropy_floor, begin.params.initial)
-        require_usable(target, check_key, begin.params.initial)
-        ascent = Ascent(self.particles, self.gradient, self.constraint, self.tune_initial, self.adam)
-        params, record = maximise(
-            ascent,
+        begin_key, check_key, train_key = jax.random.split(key, 3)
+        params = self.begin(target, begin_key)
+        floor = resolve_floor(self.entropy_floor, params.initial)
+        require_usable(target, check_key, params.initial)
+        objective = Emlbo(self.kernel, self.particles, self.gradient, self.constraint, self.tune_initial)
+        params, record, _ = maximise(
+            objective,
             target.density,
-            self.kernel,
-            begin.params,
+            params,
             train_key,
             iterations=self.iterations,
             learning_rate=self.learning_rate,
-            floor=floor,
+            numbers=(floor,),
+            adam=self.adam,
             progress=progress,
         )
-        iterations = len(next(iter(record.values()), ()))
-        depth = iterations * params.depth(self.kernel)
+        depth = len(record.get("objective", ())) * self.depth
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 
-    def template(self, target: Target) -> ChainParams:
-        """The shapes of the parameters, for reading them from a file."""
-        transitions = partial(_first_transitions, self.kernel, self.steps, target.dim, target.dtype, self.step_size)
-        return ChainParams(self.initial(target), jax.eval_shape(transitions, jax.random.key(0)))
+    def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:
+        """Independent runs of the chain: a sample of P_T."""
+        end, stats, trace = simulate(density.batched, self.kernel, params, key, particles)
+        return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
 
     def attributes(self) -> dict[str, Any]:
         """Plain facts for the draws' attributes."""
         return {
             "method": self.name,
+            "independent_draws": True,
             "steps": self.steps,
             "leapfrogs": self.leapfrogs,
             "adjusted": self.adjusted,
         }
-
-    def config(self) -> dict[str, Any]:
-        """The settings as JSON values; ``HEI(**config)`` is the same method."""
-        return asdict(self)
-
-
-def _first_transitions(
-    kernel: HMC, steps: int, dim: int, dtype: Any, step_size: tuple[float, float], key: Array
-) -> Any:
-    return kernel.init(key, steps, dim, dtype, step_size)
 
 
 def _vector(value: Any, target: Target, what: str) -> Array:

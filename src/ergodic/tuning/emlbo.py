@@ -20,6 +20,7 @@ A particle with a non-finite log π* or force counts for nothing in either; its 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +31,8 @@ from ..chain import ChainParams
 from ..initial import DiagonalGaussian
 from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity
+from ..target import Density
+from .entropy import constrain
 
 
 class Estimate(NamedTuple):
@@ -41,7 +44,7 @@ class Estimate(NamedTuple):
     """E_{p_0}[log π*]."""
     entropy: Float[Array, ""]
     """H(P0)."""
-    acceptance: Float[Array, steps]
+    acceptance: Float[Array, "steps"]
     nonfinite: Float[Array, ""]
     """Fraction of particles that ended where log π* or its force is not finite."""
 
@@ -111,6 +114,48 @@ def full(
 GRADIENTS = {"frozen-force": frozen_force, "full": full}
 
 
+@dataclass(frozen=True)
+class Emlbo:
+    """The objective as `ascent.maximise` takes it; its one number is the entropy floor h.
+
+    Attributes:
+      kernel: the chain's kernel.
+      particles: N, runs of the chain an iteration.
+      gradient: ``"frozen-force"`` (the paper's stop-gradient) or ``"full"``.
+      constraint: how H(P0) > h is kept, ``"keep"`` (the paper's) or ``"project"``.
+      tune_initial: whether φ0 is tuned at all.
+    """
+
+    kernel: Any
+    particles: int
+    gradient: str
+    constraint: str
+    tune_initial: bool
+
+    def estimate(
+        self, density: Density, params: ChainParams, carry: Any, key: Array
+    ) -> tuple[dict[str, Array], ChainParams, Any]:
+        """One estimate of (4) and its gradient."""
+        estimate, gradient = GRADIENTS[self.gradient](density.batched, self.kernel, params, key, self.particles)
+        row = {
+            "objective": estimate.objective,
+            "final": estimate.final,
+            "elbo": estimate.elbo,
+            "entropy": estimate.entropy,
+            "acceptance": estimate.acceptance,
+            "nonfinite": estimate.nonfinite,
+            "step_size": self.kernel.step_size(params.transitions),
+            "momentum_variance": self.kernel.momentum_variance(params.transitions),
+        }
+        return row, gradient, carry
+
+    def settle(self, current: ChainParams, updated: ChainParams, floor: Array) -> ChainParams:
+        """Keep H(P0) above the floor (5)."""
+        if not self.tune_initial:
+            return ChainParams(current.initial, updated.transitions)
+        return ChainParams(constrain(self.constraint, current.initial, updated.initial, floor), updated.transitions)
+
+
 def _begin(
     density: BatchedDensity, params: ChainParams, key: Array, particles: int
 ) -> tuple[Float[Array, "particles dim"], Ensemble, Array]:
@@ -120,7 +165,7 @@ def _begin(
     return noise, start(density, params.initial.transform(noise)), jax.random.split(chain_key, params.steps)
 
 
-def _averaged(gradient: Float[Array, "particles dim"], ok: Bool[Array, particles]) -> Float[Array, "particles dim"]:
+def _averaged(gradient: Float[Array, "particles dim"], ok: Bool[Array, "particles"]) -> Float[Array, "particles dim"]:
     """Each usable particle's share of the average force; zero for the others."""
     count = jnp.maximum(jnp.sum(ok.astype(gradient.dtype)), 1)
     return jnp.where(ok[:, None], gradient, 0) / count
@@ -130,9 +175,9 @@ def _estimate(
     params: ChainParams,
     begin: Ensemble,
     end: Ensemble,
-    begin_ok: Bool[Array, particles],
-    end_ok: Bool[Array, particles],
-    acceptance: Float[Array, steps],
+    begin_ok: Bool[Array, "particles"],
+    end_ok: Bool[Array, "particles"],
+    acceptance: Float[Array, "steps"],
 ) -> Estimate:
     return Estimate(
         final=jnp.mean(end.logdensity, where=end_ok),
