@@ -75,7 +75,7 @@ def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
     code, out, _ = run(
         capsys, "fit", model, "-o", file, "--set", "iterations=5", "-s", "steps=3", "-s", "adjusted=false"
     )
-    assert code == 0 and "saved" in out and "5 iterations" in out
+    assert code == 0 and "saved" in out and "over 5 iterations" in out
     code, out, _ = run(capsys, "sample", file, "-n", "1_000", "-o", nc)
     assert code == 0 and "1,000 independent draws of 'mine'" in out and "E[log π*]" in out
     import arviz
@@ -92,6 +92,10 @@ def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
     model.write_text(MODEL + "\n# changed\n")
     code, _, err = run(capsys, "sample", file, "-n", 10)
     assert code == 0 and "has changed since" in err and file.with_suffix(".nc").exists()
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    file, model = file.rename(moved / file.name), model.rename(moved / model.name)  # found beside the sampler's file
+    assert run(capsys, "sample", file, "-n", 10)[0] == 0
     model.unlink()
     assert "is gone" in fails(capsys, "sample", file, "-n", 10)
 
@@ -113,6 +117,12 @@ def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
         (("sample", "MODEL", "-n", "10", "-o", "draws.csv"), ".nc or .npz"),
         (("reproduce", "entropy", "--preset", "huge"), "'smoke', 'cpu', 'paper'"),
         (("demo", "-n", "0"), "draws must be at least 1"),
+        (("fit", "gaussian", "-o", "MODEL/x.ergodic"), "cannot be written"),
+        (("fit", "gaussian", "-o", "."), "is a directory"),
+        (("fit", "gaussian", "-o", "x", "--dim", "3"), "--dim is for plain functions"),
+        (("fit", "gaussian", "-o", "x", "--set", "adjusted=no"), "adjusted must be true or false"),
+        (("fit", "gaussian", "-o", "x", "--set", "adam=1"), "adam must be 3 numbers"),
+        (("fit", "gaussian", "-o", "x", "--seed", "-1"), "--seed must be between"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, tuple) else "",
 )
@@ -125,6 +135,38 @@ def test_a_model_that_does_not_import_is_named(capsys, tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("import does_not_exist\n")
     assert "ModuleNotFoundError" in fails(capsys, "check", f"{broken}:target")
+
+
+def test_a_model_may_hold_dataclasses_and_leave(capsys, tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text(
+        "from __future__ import annotations\nimport dataclasses, sys\nimport jax.numpy as jnp\nimport ergodic as eg\n"
+        "@dataclasses.dataclass\nclass Data:\n    x: int = 1\n"
+        "target = eg.Target(lambda x: -jnp.sum(x**2), like=jnp.zeros(Data().x))\n"
+    )
+    assert run(capsys, "check", path)[0] == 0
+    path.write_text("import sys\nsys.exit(3)\n")
+    assert "SystemExit" in fails(capsys, "check", path)
+    path.write_text("import jax.numpy as jnp, ergodic as eg\ntarget = eg.Target(lambda x: x, like=jnp.zeros(2))\n")
+    code, out, _ = run(capsys, "check", path)
+    assert code == 1 and "✗ structure" in out and "jnp.sum" in out
+
+
+@pytest.mark.parametrize(
+    "words", [("sample", "x", "-n", "many"), ("fit", "gaussian"), ("dmo",), ("demo", "--wings")], ids=str
+)
+def test_usage_errors_are_one_line_too(capsys, words):
+    code, _, err = run(capsys, *words)
+    assert code == 2 and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_ctrl_c_is_said(capsys, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ergodic.checks.check_target", interrupted)
+    code, _, err = run(capsys, "check", "gaussian")
+    assert code == 130 and "interrupted" in err
 
 
 def test_debug_shows_the_traceback(model):

@@ -5,6 +5,7 @@ import pytest
 
 import ergodic as eg
 from ergodic import programs
+from ergodic.diagnostics.health import worries
 
 
 def test_the_same_key_gives_the_same_draws_and_another_does_not(gaussian_sampler):
@@ -61,9 +62,6 @@ def test_nothing_is_traced_or_compiled_twice():
 
     again = eg.fit(target, jax.random.key(2), method)
     draws = again.sample(jax.random.key(3), 100)
-    # A new Target around the same function, as after eg.load in another part of a program, needs nothing either.
-    twin = eg.Target(logdensity, like=jnp.zeros(2))
-    eg.fit(twin, jax.random.key(4), method).sample(jax.random.key(5), 100)
     assert len(calls) == traces
     assert len(programs._programs) == kept
     assert again.cost.compile_seconds == draws.cost.compile_seconds == 0
@@ -73,6 +71,42 @@ def test_nothing_is_traced_or_compiled_twice():
     eg.fit(target, jax.random.key(0), eg.HEI(steps=9, leapfrogs=7, iterations=5)).sample(jax.random.key(1), 100)
     longer = len(calls) - before
     assert longer <= traces
+
+
+def test_a_new_target_sees_data_that_has_changed():
+    """As in a notebook: the function reads a global, which is set anew before the Target is made again."""
+    data = {"centre": 0.0}
+
+    def logdensity(x):
+        return -0.5 * jnp.sum((x - data["centre"]) ** 2)
+
+    means = []
+    for centre in (0.0, 3.0):
+        data["centre"] = centre
+        target = eg.Target(logdensity, like=jnp.zeros(2))
+        means.append(eg.fit(target, jax.random.key(0)).sample(jax.random.key(1), 2000).unconstrained.mean())
+    assert means[1] - means[0] > 2
+
+
+def test_draws_outside_the_support_are_recovered_or_warned_about():
+    """log x has no value left of zero, where half of P0 lies: most runs find the support, the rest are reported."""
+    target = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(1))
+    sampler = eg.HEI(initial_scale=1.0, step_size=(0.3, 0.3)).untuned(target, jax.random.key(0))
+    with pytest.warns(eg.DrawsWarning, match="not finite"):
+        draws = sampler.sample(jax.random.key(1), 2000)
+    lost = ~np.isfinite(draws.logdensity)
+    assert 0 < lost.mean() < 0.4 and np.all(draws.unconstrained[~lost] > 0)
+    assert np.all(np.isfinite(draws.trace["expected_logdensity"]))
+    assert any("not finite" in worry for worry in worries(draws))
+
+
+def test_worries_name_what_is_wrong(gaussian_sampler):
+    assert worries(gaussian_sampler.sample(jax.random.key(0), 5000)) == []
+    untuned = gaussian_sampler.method.untuned(gaussian_sampler.target, jax.random.key(0))
+    assert "still moves" in worries(untuned.sample(jax.random.key(0), 5000))[0]
+    wild = eg.HEI(step_size=(30.0, 30.0)).untuned(gaussian_sampler.target, jax.random.key(0))
+    said = " ".join(worries(wild.sample(jax.random.key(0), 500)))
+    assert "diverging" in said and "almost every proposal is rejected" in said
 
 
 def test_costs_are_recorded(gaussian_sampler):
@@ -113,9 +147,14 @@ def test_a_silly_number_of_draws_is_refused(gaussian_sampler, n):
         gaussian_sampler.sample(jax.random.key(0), 10, chunk=n)
 
 
-def test_fit_wants_a_target():
+def test_fit_wants_a_target_a_key_and_a_method():
     with pytest.raises(eg.ConfigError, match=r"eg\.Target"):
         eg.fit(lambda x: -0.5 * jnp.sum(x**2), jax.random.key(0))
+    with pytest.raises(eg.ConfigError, match=r"jax\.random\.key"):
+        eg.fit(eg.targets.get("gaussian"), 0)
+    for method in (eg.HEI, "HEI"):
+        with pytest.raises(eg.ConfigError, match=r"eg\.HEI\(\)"):
+            eg.fit(eg.targets.get("gaussian"), jax.random.key(0), method)
 
 
 def test_reprs_are_one_readable_line(gaussian_sampler):

@@ -86,6 +86,7 @@ BAD = {
     "no values": (normal, jnp.zeros((0, 2)), "no values"),
     "mixed dtypes": (normal, {"a": jnp.zeros(2), "b": jnp.zeros(2, jnp.bfloat16)}, "mixes dtypes.*b: bfloat16"),
     "complex": (normal, jnp.zeros(2, jnp.complex64), "complex64"),
+    "two leaves of one name": (normal, {"a": {"b": 0.0}, "a.b": 0.0}, r"both called 'a\.b'"),
     "not a function": (3.0, jnp.zeros(2), "must be a function"),
 }
 
@@ -108,6 +109,15 @@ def test_a_target_without_truth_says_so():
     known = eg.Truth(0.0, 0.0, np.zeros(2), np.eye(2))
     with pytest.raises(eg.TargetError, match="no way to draw"):
         eg.Target(normal, like=jnp.zeros(2), truth=known).draw_exact(jax.random.key(0), 3)
+
+
+def test_a_broken_constrain_is_refused_at_once():
+    with pytest.raises(eg.TargetError, match="constrain raised KeyError"):
+        eg.Target(normal, like={"a": 0.0}, constrain=lambda p: p["b"])
+    with pytest.raises(eg.TargetError, match="constrain must be a function"):
+        eg.Target(normal, like={"a": 0.0}, constrain=3)
+    with pytest.raises(eg.ConfigError, match="prior_entropy"):
+        eg.Target(normal, like={"a": 0.0}, prior_entropy=float("nan"))
 
 
 def test_constrain_maps_the_draws():

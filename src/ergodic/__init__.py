@@ -10,7 +10,7 @@ draws = sampler.sample(jax.random.key(1), 100_000)
 from . import targets
 from ._version import __version__
 from .draws import Draws
-from .errors import ConfigError, ErgodicError, ModelError, StorageError, TargetError
+from .errors import ConfigError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
 from .methods import HEI
 from .sampler import Sampler, fit
 from .storage import load
@@ -20,6 +20,7 @@ __all__ = [
     "HEI",
     "ConfigError",
     "Draws",
+    "DrawsWarning",
     "ErgodicError",
     "ModelError",
     "Sampler",

@@ -36,7 +36,7 @@ class Trace(NamedTuple):
     """Averages over the particles at every t: how the chain converges."""
 
     expected_logdensity: Float[Array, "steps_plus_one"]
-    """E_{p_t}[log π*] for t = 0..T."""
+    """E_{p_t}[log π*] for t = 0..T, over particles where it is finite."""
     acceptance: Float[Array, "steps"]
     """Mean acceptance probability of transition t = 1..T."""
     divergence: Float[Array, "steps"]
@@ -72,7 +72,7 @@ def advance(
             info.energy_error,
         )
         averages = (
-            jnp.mean(ensemble.logdensity),
+            _expected(ensemble),
             jnp.mean(info.acceptance),
             jnp.mean(info.diverged.astype(dtype)),
         )
@@ -82,7 +82,7 @@ def advance(
     (end, stats), (logdensity, acceptance, divergence) = jax.lax.scan(
         step, (ensemble, nothing), (transitions, jax.random.split(key, steps))
     )
-    begin = jnp.mean(ensemble.logdensity)[None]
+    begin = _expected(ensemble)[None]
     return end, stats, Trace(jnp.concatenate([begin, logdensity]), acceptance, divergence)
 
 
@@ -93,3 +93,9 @@ def simulate(
     start_key, chain_key = jax.random.split(key)
     ensemble = start(density, params.initial.sample(start_key, particles))
     return advance(density, kernel, params.transitions, ensemble, chain_key)
+
+
+def _expected(ensemble: Ensemble) -> Float[Array, ""]:
+    inside = jnp.isfinite(ensemble.logdensity)
+    count = jnp.sum(inside.astype(ensemble.logdensity.dtype))
+    return jnp.sum(jnp.where(inside, ensemble.logdensity, 0)) / count

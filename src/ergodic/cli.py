@@ -27,6 +27,8 @@ app = typer.Typer(
 )
 reproduce_app = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
 app.add_typer(reproduce_app, name="reproduce")
+# click's base of usage errors, from whichever click typer carries
+CommandError: type[Any] = typer.BadParameter.__mro__[2]
 out_console = Console(width=None if sys.stdout.isatty() else 110)
 
 
@@ -35,10 +37,39 @@ def _say(text: str = "") -> None:
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _key(seed: int) -> Any:
+    import jax
+
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"--seed must be between 0 and 2^63, not {seed}")
+    return jax.random.key(seed)
+
+
 Model = Annotated[str, typer.Argument(help="A built-in target's name, or path/to/file.py:object.")]
 Dim = Annotated[int | None, typer.Option(help="Length of the position, when MODEL is a plain function.")]
 Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
 Out = Annotated[Path, typer.Option(help="Directory for results and figures.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from ._version import __version__
+
+        _say(f"ergodic {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Independent, low-bias draws from an unnormalised log-density: short, tuned chains of HMC."""
 
 
 @app.command()
@@ -49,9 +80,11 @@ def demo(
 ) -> None:
     """Fit HEI to the paper's six targets, draw, and hold the draws against exact ones."""
     from .experiments.demo import demo as run_demo
+    from .storage import require_writable
     from .validation import positive_int
 
     positive_int(draws, "draws")
+    require_writable(out / "results.json")
     _say(f"HEI on the paper's six targets, {draws:,} independent draws each (seed {seed})\n")
     rows: list[Row] = []
 
@@ -148,15 +181,14 @@ def list_methods() -> None:
 @app.command()
 def check(model: Model, dim: Dim = None, seed: Seed = 0) -> None:
     """Is this log-density usable? Named checks, each ticked or explained."""
-    import jax
-
     from .adapters.models import resolve
     from .checks import Check, check_target
     from .errors import TargetError
+    from .methods import HEI
 
     try:
         target, _ = resolve(model, dim)
-        checks = check_target(target, jax.random.key(seed))
+        checks = check_target(target, _key(seed), HEI().initial(target))
     except TargetError as error:
         checks = [Check("structure", "failed", str(error))]
     marks = {"passed": "[green]✓[/green]", "warning": "[yellow]![/yellow]", "failed": "[red]✗[/red]"}
@@ -183,27 +215,24 @@ def fit(
     """Tune a method to a target and save the sampler."""
     from dataclasses import replace
 
-    import jax
-
     from .adapters.models import resolve
     from .methods import get
     from .sampler import fit as fit_sampler
+    from .storage import require_writable
 
     configured = _configure(get(method), settings or [])
+    require_writable(out)
     target, source = resolve(model, dim)
-    if out.is_dir():
-        raise ConfigError(f"{out} is a directory; give a file name")
-    sampler = replace(fit_sampler(target, jax.random.key(seed), configured), source=source)
+    sampler = replace(fit_sampler(target, _key(seed), configured), source=source)
     sampler.save(out)
-    record, cost = sampler.record, sampler.cost
+    cost = sampler.cost
     _say(
-        f"{sampler.method.name} on '{target.name}' (dimension {target.dim}): {len(record['objective'])} iterations, "
-        f"compile {cost.compile_seconds:.1f} s, tuning {cost.run_seconds:.2f} s, {cost.gradients:,} gradients"
+        f"{sampler.method.name} on '{target.name}' (dimension {target.dim}): compile {cost.compile_seconds:.1f} s, "
+        f"tuning {cost.run_seconds:.2f} s, {cost.gradients:,} gradients"
     )
-    _say(
-        f"E[log π*] {record['final'][0]:.4g} -> {record['final'][-1]:.4g}   H(P0) {record['entropy'][-1]:.4g}   "
-        f"acceptance {record['acceptance'][-1].min():.2f} to {record['acceptance'][-1].max():.2f}"
-    )
+    for name, column in sampler.record.items():
+        if column.ndim == 1:
+            _say(f"  {name}: {column[0]:.4g} -> {column[-1]:.4g} over {len(column)} iterations")
     _say(f"saved {out}")
 
 
@@ -238,26 +267,34 @@ def sample(
     seed: Seed = 1,
 ) -> None:
     """Draw from a saved sampler."""
-    import jax
+    import warnings
 
     from .adapters.files import check_format, write_draws
+    from .diagnostics.health import worries
+    from .errors import DrawsWarning
+    from .storage import require_writable
     from .validation import positive_int
 
     positive_int(n, "-n, the number of draws,")
     out = file.with_suffix(".nc") if out is None else out
     check_format(out)
+    require_writable(out)
     sampler = _open(file, model, dim)
-    draws = sampler.sample(jax.random.key(seed), n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DrawsWarning)  # said below
+        draws = sampler.sample(_key(seed), n)
     write_draws(draws, out)
     cost, stats = draws.cost, draws.stats
     _say(
-        f"{n:,} independent draws of '{draws.target.name}' in {cost.run_seconds:.2f} s "
+        f"{n:,} {draws.kind} draws of '{draws.target.name}' in {cost.run_seconds:.2f} s "
         f"(+ {cost.compile_seconds:.1f} s compile), {cost.depth} gradients a draw"
     )
     _say(
-        f"E[log π*] {draws.logdensity.mean(dtype='float64'):.5g}   acceptance {stats['acceptance_rate'].mean():.3f}   "
-        f"diverging {int(stats['diverging'].sum()):,}"
+        f"E[log π*] {draws.mean(draws.logdensity):.5g}   "
+        + "   ".join(f"{name} {column.mean():.3g}" for name, column in stats.items() if name != "log_weight")
     )
+    for worry in worries(draws):
+        _warn(worry)
     _say(f"saved {out}")
 
 
@@ -269,9 +306,9 @@ def _open(file: Path, model: str | None, dim: int | None) -> Sampler:
     if model is not None:
         target, _ = resolve(model, dim)
     else:
-        target, warning = resolve_source(read(file)[0]["source"])
+        target, warning = resolve_source(read(file)[0]["source"], file.absolute().parent)
         if warning:
-            Console(stderr=True).print(f"warning: {warning}", style="yellow")
+            _warn(warning)
     return load(file, target)
 
 
@@ -282,7 +319,9 @@ def entropy(
 ) -> None:
     """Section 3.3: the entropy constraint. Two figures of the paper, one of ours, and which claims hold."""
     from .experiments.entropy import reproduce
+    from .storage import require_writable
 
+    require_writable(out / "results.json")
     reproduce(preset, out, _say)
     _say(f"\nfigures and results in {out}")
 
@@ -292,10 +331,19 @@ def main(argv: list[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        app(args=[word for word in words if word != "--debug"], prog_name="ergodic")
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        try:
+            code = app([word for word in words if word != "--debug"], prog_name="ergodic", standalone_mode=False)
+        except SystemExit as stop:  # typer turns Ctrl-C into this, silently
+            code = stop.code
+        if code == 130:
+            raise KeyboardInterrupt
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted: nothing further was written", file=sys.stderr)
         sys.exit(130)
+    except CommandError as error:
+        message = error.format_message()
+        print(f"error: {message} (see ergodic --help)" if message else "", file=sys.stderr)
+        sys.exit(2)
     except Exception as error:
         if debug:
             raise
@@ -303,3 +351,4 @@ def main(argv: list[str] | None = None) -> None:
         first = (str(error).strip().splitlines() or ["(no message)"])[0]
         print(f"error: {kind}{first}", file=sys.stderr)
         sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -39,7 +39,8 @@ class Draws:
       logdensity: log π* of the unconstrained position, ``(n,)``.
       stats: further values a draw, ``(n,)`` each, such as ``acceptance_rate``, ``diverging``, ``energy_error``;
         ``log_weight`` where draws are weighted.
-      trace: averages over the draws along the chain: ``expected_logdensity``, ``acceptance``, ``divergence``.
+      trace: averages along the chain, ``expected_logdensity``, ``acceptance``, ``divergence``, over every run that was
+        simulated (the last chunk may have simulated more than were asked for).
       cost: gradients and seconds spent on these draws.
       attributes: plain facts about where they come from: method, its settings, whether draws are independent.
       chains: how many ran side by side; draws are in the order step 1 of every chain, step 2 of every chain, ...
@@ -69,6 +70,11 @@ class Draws:
             for at in range(0, len(self), _CONSTRAIN_CHUNK)
         ]
         return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    @property
+    def kind(self) -> str:
+        """``"independent"``, ``"weighted"`` or ``"correlated"``."""
+        return "independent" if self.independent else "weighted" if "log_weight" in self.stats else "correlated"
 
     @property
     def independent(self) -> bool:
@@ -135,8 +141,7 @@ class Draws:
 
     def __repr__(self) -> str:
         mean = float(self.mean(self.logdensity))
-        kind = "independent" if self.independent else "weighted" if "log_weight" in self.stats else "correlated"
         return (
-            f"Draws({len(self):,} {kind} draws of '{self.target.name}', dim={self.target.dim}, "
+            f"Draws({len(self):,} {self.kind} draws of '{self.target.name}', dim={self.target.dim}, "
             f"E[log π*]={mean:.4g}, {self.cost.gradients:,} gradients in {self.cost.run_seconds:.2f} s)"
         )

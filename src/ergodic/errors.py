@@ -1,5 +1,10 @@
 """The errors a user can cause. Each message names the cause and what to do about it."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class ErgodicError(ValueError):
     """Base class: the command line prints these as one line and exits with a non-zero code."""
@@ -19,3 +24,15 @@ class StorageError(ErgodicError):
 
 class ModelError(ErgodicError):
     """A name or ``file.py:object`` on the command line does not lead to a model."""
+
+
+class DrawsWarning(UserWarning):
+    """Something about the draws that their user should know before trusting them."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The message for a name that is not there, with the nearest one that is."""
+    names = list(known)
+    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
+    hint = next((f"; did you mean '{n}'?" for n in names if near and n.lower() == near[0]), "")
+    return f"no {kind} '{name}'{hint} (there are: {', '.join(names)})"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .draws import Draws
-from .errors import ConfigError
+from .errors import ConfigError, DrawsWarning
 from .programs import Cost
 from .target import Target
 from .validation import positive_int
@@ -45,7 +48,15 @@ class Sampler:
         n = positive_int(n, "n, the number of draws")
         if chunk is not None:
             chunk = positive_int(chunk, "chunk")
-        return self.method.draw(self, key, n, chunk=chunk, progress=progress)
+        draws = self.method.draw(self, require_key(key), n, chunk=chunk, progress=progress)
+        lost = int(np.sum(~np.isfinite(draws.logdensity)))
+        if lost:
+            warnings.warn(
+                f"{lost:,} of {n:,} draws lie where log π* is not finite; leave them out, or narrow P0",
+                DrawsWarning,
+                stacklevel=2,
+            )
+        return draws
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
@@ -70,4 +81,13 @@ def fit(target: Target, key: Array, method: Any = None, *, progress: bool | None
         from .methods import HEI
 
         method = HEI()
-    return method.fit(target, key, progress=progress)
+    if isinstance(method, type) or not hasattr(method, "fit"):
+        raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
+    return method.fit(target, require_key(key), progress=progress)
+
+
+def require_key(key: Any) -> Array:
+    """A JAX random key, or an error that says how to make one."""
+    if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32):
+        return key
+    raise ConfigError(f"key must be a JAX random key such as jax.random.key(0), not {key!r}")

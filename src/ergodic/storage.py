@@ -48,6 +48,26 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         raise
 
 
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    path = Path(path)
+    if path.is_dir():
+        raise StorageError(f"{path} is a directory; give a file name")
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if (
+        not folder.is_dir()
+        or not os.access(folder, os.W_OK | os.X_OK)
+        or (path.exists() and not os.access(path, os.W_OK))
+    ):
+        raise StorageError(f"{path} cannot be written: no permission in {folder}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror} ({path.parent})") from error
+
+
 def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
     """Write a sampler to ``path``."""
     from safetensors.numpy import save as to_bytes
@@ -72,6 +92,8 @@ def load(path: str | os.PathLike[str], target: Target) -> Sampler:
     """Read a sampler back, for a target of the same shape. The log-density itself is not in the file."""
     from .methods import METHODS
 
+    if not isinstance(target, Target):
+        raise StorageError(f"load needs the Target that {path} was fitted to, not a {type(target).__name__}")
     header, arrays = read(path)
     wanted, found = header["target"], _describe(target)
     for field in ("leaves", "dtype"):

@@ -21,8 +21,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .errors import TargetError
+from .validation import finite_float
 
 LogDensity = Callable[[Any], Array]
+
+
+def leaf_name(path: Any) -> str:
+    """What a leaf at this path of a pytree is called: ``a.b``, or ``x`` for a bare array."""
+    return jax.tree_util.keystr(path, simple=True, separator=".") or "x"
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Layout:
             raise TargetError("`like` has no array in it; give a position such as like=jnp.zeros(2)")
         paths, arrays, strong = [], [], set()
         for path, leaf in leaves:
-            name = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
+            name = leaf_name(path)
             try:
                 array = jnp.asarray(leaf)
             except (TypeError, ValueError) as error:
@@ -56,6 +62,9 @@ class Layout:
             arrays.append(array)
             if not isinstance(leaf, float):
                 strong.add(array.dtype)
+        if len(set(paths)) < len(paths):
+            twice = next(path for path in paths if paths.count(path) > 1)
+            raise TargetError(f"two leaves of `like` are both called '{twice}'; rename one")
         if len(strong) > 1:
             seen = ", ".join(f"{p}: {a.dtype}" for p, a in zip(paths, arrays, strict=True))
             raise TargetError(f"`like` mixes dtypes ({seen}); give every leaf the same one")
@@ -109,7 +118,10 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """log π* on flat vectors. Two are equal when they call the same function object on the same layout."""
+    """log π* on flat vectors. Programs are compiled for one of these: a new Target is compiled anew.
+
+    (Not for its function: a function may read data that has changed since, as in a notebook.)
+    """
 
     function: LogDensity
     layout: Layout
@@ -123,12 +135,6 @@ class Density:
     ) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Density) and self.function is other.function and self.layout == other.layout
-
-    def __hash__(self) -> int:
-        return hash((id(self.function), self.layout))
 
 
 class Truth(NamedTuple):
@@ -184,9 +190,11 @@ class Target:
         if len(self.names) != self.dim:
             raise TargetError(f"{len(self.names)} names for {self.dim} coordinates; give one a flat coordinate")
         self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
-        self.prior_entropy = prior_entropy
+        self.prior_entropy = None if prior_entropy is None else finite_float(prior_entropy, "prior_entropy")
         self._truth = truth
         _check_signature(self.density)
+        if constrain is not None:
+            _check_constrain(constrain, self.layout)
 
     @property
     def dim(self) -> int:
@@ -225,17 +233,7 @@ class Target:
 def _check_signature(density: Density) -> None:
     """Refuse, before anything runs, a function that is not a real scalar function of the declared position."""
     layout = density.layout
-    try:
-        position: Any = jax.ShapeDtypeStruct((layout.dim,), layout.dtype)  # type: ignore[no-untyped-call]
-        out = jax.eval_shape(density, position)
-    except TargetError:
-        raise
-    except Exception as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise TargetError(
-            f"logdensity raised {type(error).__name__} on a position like ({layout}): {reason[0]}. "
-            "Check that `like` has the structure and shapes the function expects, and that it is written in JAX."
-        ) from error
+    out = _abstract(density, layout, "logdensity")
     if not hasattr(out, "shape"):
         raise TargetError(f"logdensity returned a {type(out).__name__}; it must return one real number")
     if out.shape != ():
@@ -249,3 +247,22 @@ def _check_signature(density: Density) -> None:
             f"logdensity changes dtype: positions are {layout.dtype}, it returned {out.dtype}. Cast its constants "
             f"and data to {layout.dtype}, or declare `like` as {out.dtype}."
         )
+
+
+def _check_constrain(constrain: Any, layout: Layout) -> None:
+    if not callable(constrain):
+        raise TargetError(f"constrain must be a function of a position, not a {type(constrain).__name__}")
+    _abstract(lambda flat: constrain(layout.unravel(flat)), layout, "constrain")
+
+
+def _abstract(function: Callable, layout: Layout, what: str) -> Any:
+    """The shape of what a user's function returns, found without running it."""
+    position: Any = jax.ShapeDtypeStruct((layout.dim,), layout.dtype)  # type: ignore[no-untyped-call]
+    try:
+        return jax.eval_shape(function, position)
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")
+        raise TargetError(
+            f"{what} raised {type(error).__name__} on a position like ({layout}): {reason}. "
+            "Check that `like` has the structure and shapes the function expects, and that it is written in JAX."
+        ) from error

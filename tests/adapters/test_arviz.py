@@ -28,3 +28,4 @@ def test_inference_data_has_what_arviz_needs(tmp_path):
 def test_a_plain_array_position_is_called_x(gaussian_sampler):
     data = gaussian_sampler.sample(jax.random.key(0), 10).to_arviz()
     assert data.posterior["x"].shape == (1, 10, 2)
+    assert list(data.posterior["x"].coords["x_dim"].values) == ["x1", "x2"]

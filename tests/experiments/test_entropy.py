@@ -14,6 +14,7 @@ def test_section_3_3_in_small(tmp_path):
     claims = {claim["claim"]: claim["holds"] for claim in results["claims"]}
     assert claims["With the valid P0, training speeds convergence"]
     assert claims["With P0' and no floor, training ends at a wrong distribution"]
+    assert next(holds for claim, holds in claims.items() if "the harm is gone" in claim)
     assert not claims["H(P0') < H(π), as section 3.3 says"]
     assert sum("hold" in line for line in said) == len(claims)
     assert len(results["variants"]["valid, trained"]["curve"]) == 10

@@ -112,6 +112,13 @@ BAD = {
     "step_size": ({"step_size": (0.1, 0.01)}, "step_size"),
     "step_size single": ({"step_size": (0.1,)}, "step_size"),
     "adam": ({"adam": (0.9,)}, "adam"),
+    "adam out of range": ({"adam": (2.0, 0.9, 1e-8)}, "adam"),
+    "step_size number": ({"step_size": 0.01}, "step_size"),
+    "adjusted word": ({"adjusted": "no"}, "adjusted"),
+    "floor nan": ({"entropy_floor": float("nan")}, "entropy_floor"),
+    "floor list": ({"entropy_floor": [1, 2]}, "entropy_floor"),
+    "mean word": ({"initial_mean": "foo"}, "initial_mean"),
+    "mean nan": ({"initial_mean": float("nan")}, "initial_mean"),
 }
 
 
@@ -119,6 +126,12 @@ BAD = {
 def test_silly_settings_are_refused_by_name(settings, message):
     with pytest.raises(eg.ConfigError, match=message):
         eg.HEI(**settings)
+
+
+def test_numpy_and_jax_numbers_are_settings_too(tmp_path):
+    method = eg.HEI(steps=np.int64(3), initial_scale=np.float32(2), initial_mean=jnp.asarray(1.0), iterations=1)
+    assert method == eg.HEI(steps=3, initial_scale=2.0, initial_mean=1.0, iterations=1)
+    eg.fit(eg.targets.get("gaussian"), jax.random.key(0), method).save(tmp_path / "s")
 
 
 def test_a_floor_above_the_initial_entropy_stops_the_fit():

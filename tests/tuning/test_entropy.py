@@ -19,7 +19,7 @@ def test_floor_initial_is_the_entropy_p0_starts_with():
 def test_a_floor_above_the_initial_entropy_is_an_error_that_says_so():
     with pytest.raises(eg.ConfigError, match="above the entropy that P0 starts with"):
         resolve_floor(float(WIDE.entropy()) + 0.1, WIDE)
-    with pytest.raises(eg.ConfigError, match="initial"):
+    with pytest.raises(eg.ConfigError, match="entropy_floor"):
         resolve_floor("inital", WIDE)
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from .._version import __version__
+from ..target import leaf_name
 
 if TYPE_CHECKING:
     from ..draws import Draws
@@ -18,10 +19,7 @@ def to_inference_data(draws: Draws) -> Any:
     """Posterior, sample_stats (``lp`` and the draws' statistics) and attributes; one chain unless several ran."""
     arviz = _arviz()
     leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
-    posterior = {
-        jax.tree_util.keystr(path, simple=True, separator=".") or "x": draws.by_chain(np.asarray(leaf))
-        for path, leaf in leaves
-    }
+    posterior = {leaf_name(path): draws.by_chain(np.asarray(leaf)) for path, leaf in leaves}
     columns = {"lp": draws.logdensity, **draws.stats}
     stats = {name: draws.by_chain(column) for name, column in columns.items()}
     attributes = {
@@ -35,8 +33,16 @@ def to_inference_data(draws: Draws) -> Any:
         "sampling_time": draws.cost.run_seconds,
         "gradients": draws.cost.gradients,
     }
+    target = draws.target
+    named = target.constrain is None and [len(shape) for shape in target.layout.shapes] == [1]
+    (name,) = posterior if named else ("",)  # one vector: its coordinates have the target's names
     return arviz.from_dict(
-        posterior=posterior, sample_stats=stats, posterior_attrs=attributes, sample_stats_attrs=attributes
+        posterior=posterior,
+        sample_stats=stats,
+        posterior_attrs=attributes,
+        sample_stats_attrs=attributes,
+        dims={name: [f"{name}_dim"]} if named else None,
+        coords={f"{name}_dim": list(target.names)} if named else None,
     )
 
 

@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..draws import Draws
 from ..errors import ConfigError
 from ..storage import write_atomically
+from ..target import leaf_name
 
 FORMATS = (".nc", ".npz")
 
@@ -28,7 +30,7 @@ def write_draws(draws: Draws, path: Path) -> None:
     if path.suffix == ".npz":
         write_atomically(path, _raw(draws))
         return
-    spare = path.with_suffix(".raw.npz")
+    spare = path.with_name(f".{path.stem}.{os.getpid()}.raw.npz")
     write_atomically(spare, _raw(draws))
     temporary = path.with_name(f".{path.name}.part")
     try:
@@ -42,7 +44,14 @@ def write_draws(draws: Draws, path: Path) -> None:
 
 def _raw(draws: Draws) -> bytes:
     buffer = io.BytesIO()
-    arrays: dict[str, Any] = {"unconstrained": draws.unconstrained, "logdensity": draws.logdensity}
-    arrays |= {f"stats/{name}": column for name, column in draws.stats.items()}
+    arrays: dict[str, Any] = {
+        "unconstrained": draws.unconstrained,
+        "names": np.array(draws.target.names),
+        "logdensity": draws.logdensity,
+        **{f"stats/{name}": column for name, column in draws.stats.items()},
+    }
+    if draws.target.constrain is not None:
+        leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
+        arrays |= {f"position/{leaf_name(path)}": leaf for path, leaf in leaves}
     np.savez(buffer, **arrays)
     return buffer.getvalue()

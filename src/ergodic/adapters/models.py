@@ -12,42 +12,50 @@ from typing import Any
 import jax.numpy as jnp
 
 from .. import targets
-from ..errors import ModelError
+from ..errors import ModelError, TargetError
 from ..target import Target
 
 
 def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]:
     """The target a MODEL names, and the source to keep in a sampler's file so that it can be found again."""
     if ".py" not in model and ":" not in model:
+        _no_dim(dim, model)
         return targets.get(model), {"builtin": model}
     path, _, name = model.partition(":")
     file = Path(path)
     if not file.is_file():
-        raise ModelError(f"{path}: there is no such file (MODEL is a built-in name or path/to/file.py:object)")
+        what = "that is a directory" if file.is_dir() else "there is no such file"
+        raise ModelError(f"{path}: {what} (MODEL is a built-in name or path/to/file.py:object)")
     module = _load(file)
     name = name or _only_target(module, file)
     if not hasattr(module, name):
         raise ModelError(f"{path} has no '{name}' (it has: {', '.join(_candidates(module)) or 'nothing usable'})")
-    source = {"file": str(file), "object": name, "sha256": _hash(file)} | ({"dim": str(dim)} if dim else {})
-    return _as_target(getattr(module, name), model, dim), source
+    source = {"file": str(file.resolve()), "object": name, "sha256": _hash(file)} | ({"dim": str(dim)} if dim else {})
+    return _as_target(getattr(module, name), model, name, dim), source
 
 
-def resolve_source(source: dict[str, str]) -> tuple[Target, str | None]:
-    """The target that a saved sampler was fitted to, and a warning when its file has changed since."""
+def resolve_source(source: dict[str, str], near: Path) -> tuple[Target, str | None]:
+    """The target that a saved sampler was fitted to, and a warning when its file has changed since.
+
+    The model's file is looked for where it was, then in the folder ``near``, where the sampler's file is now.
+    """
     if "builtin" in source:
         return targets.get(source["builtin"]), None
     if "file" not in source:
         raise ModelError("the file does not say where its target is defined; name it with --model file.py:object")
-    if not Path(source["file"]).is_file():
+    places = [Path(source["file"]), near / Path(source["file"]).name]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
         raise ModelError(f"the target's file {source['file']} is gone; name it with --model file.py:object")
     dim = int(source["dim"]) if "dim" in source else None
-    target, now = resolve(f"{source['file']}:{source['object']}", dim)
+    target, now = resolve(f"{file}:{source['object']}", dim)
     changed = now["sha256"] != source.get("sha256")
-    return target, f"{source['file']} has changed since the sampler was fitted" if changed else None
+    return target, f"{file} has changed since the sampler was fitted" if changed else None
 
 
-def _as_target(thing: Any, model: str, dim: int | None) -> Target:
+def _as_target(thing: Any, model: str, name: str, dim: int | None) -> Target:
     if isinstance(thing, Target):
+        _no_dim(dim, model)
         return thing
     if not callable(thing):
         raise ModelError(f"{model} is a {type(thing).__name__}; it must be an ergodic.Target or a log-density function")
@@ -58,22 +66,29 @@ def _as_target(thing: Any, model: str, dim: int | None) -> Target:
         )
     if dim < 1:
         raise ModelError(f"--dim must be at least 1, not {dim}")
-    return Target(thing, like=jnp.zeros(dim))
+    return Target(thing, like=jnp.zeros(dim), name=name)
+
+
+def _no_dim(dim: int | None, model: str) -> None:
+    if dim is not None:
+        raise ModelError(f"--dim is for plain functions; {model} knows its own dimension")
 
 
 def _load(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    spec = importlib.util.spec_from_file_location(f"ergodic_model_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ModelError(f"{file} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
     folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)  # the file may import its neighbours
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # the file may import its neighbours, now or later
+    sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except TargetError:
+        raise
+    except (Exception, SystemExit) as error:
         raise ModelError(f"{file} raised {type(error).__name__} while it was imported: {error}") from error
-    finally:
-        sys.path.remove(folder)
     return module
 
 

@@ -39,8 +39,14 @@ class Info(NamedTuple):
 
 
 def start(density: BatchedDensity, position: Float[Array, "particles dim"]) -> Ensemble:
-    """Evaluate the density once: the '+1' of T L + 1 gradients a draw."""
-    return Ensemble(position, *density(position))
+    """Evaluate the density once: the '+1' of T L + 1 gradients a draw.
+
+    A start outside the support (log π* NaN, or a force that is not finite) becomes log π* = -inf with no force: the
+    first proposal inside the support is then accepted.
+    """
+    logdensity, gradient = density(position)
+    inside = jnp.isfinite(logdensity) & jnp.all(jnp.isfinite(gradient), axis=-1)
+    return Ensemble(position, jnp.where(inside, logdensity, -jnp.inf), jnp.where(inside[:, None], gradient, 0))
 
 
 def select(accepted: Bool[Array, "particles"], proposal: Ensemble, current: Ensemble) -> Ensemble:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, unknown
 from .hei import HEI
 
 METHODS: dict[str, Any] = {method.name: method for method in (HEI,)}
@@ -16,9 +15,7 @@ def get(name: str) -> Any:
     for known, method in METHODS.items():
         if known.lower() == name.lower():
             return method
-    near = difflib.get_close_matches(name.upper(), METHODS, 1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise ConfigError(f"no method '{name}'{hint} (there are: {', '.join(METHODS)})")
+    raise ConfigError(unknown("method", name, METHODS))
 
 
 __all__ = ["HEI", "METHODS", "get"]

@@ -31,10 +31,10 @@ from ..kernels import HMC
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..tuning.ascent import ADAM, maximise
+from ..tuning.ascent import ADAM, check_adam, maximise
 from ..tuning.emlbo import GRADIENTS, Emlbo
-from ..tuning.entropy import CONSTRAINTS, resolve_floor
-from ..validation import one_of, positive_float, positive_int
+from ..tuning.entropy import CONSTRAINTS, check_floor, resolve_floor
+from ..validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 DEFAULT_SCALE = math.sqrt(3.0)
 
@@ -79,29 +79,22 @@ class HEI:
     title: ClassVar[str] = "Hamiltonian ergodic inference (Zhang & Hernández-Lobato)"
 
     def __post_init__(self) -> None:
-        for field in ("steps", "leapfrogs", "iterations", "particles"):
-            positive_int(getattr(self, field), field)
-        positive_float(self.learning_rate, "learning_rate")
-        one_of(self.constraint, CONSTRAINTS, "constraint")
-        one_of(self.gradient, tuple(GRADIENTS), "gradient")
-        for field in (
-            "initial_mean",
-            "initial_scale",
-            "step_size",
-            "adam",
-        ):  # arrays and lists become hashable
-            value = getattr(self, field)
-            if value is not None and np.ndim(value) > 0:
-                object.__setattr__(self, field, tuple(float(v) for v in np.ravel(value)))
-        if isinstance(self.entropy_floor, str) and self.entropy_floor != "initial":
-            raise ConfigError(f'entropy_floor must be a number, "initial" or None, not {self.entropy_floor!r}')
-        if self.initial_scale is not None:
-            for scale in np.atleast_1d(self.initial_scale):
-                positive_float(scale, "initial_scale")
-        if len(self.step_size) != 2 or not 0 < self.step_size[0] <= self.step_size[1]:
-            raise ConfigError(f"step_size must be a range (low, high) with 0 < low <= high, not {self.step_size}")
-        if len(self.adam) != 3:
-            raise ConfigError(f"adam must be (beta1, beta2, epsilon), not {self.adam}")
+        settle(
+            self,
+            **dict.fromkeys(("steps", "leapfrogs", "iterations", "particles"), positive_int),
+            learning_rate=positive_float,
+            initial_mean=numbers(finite_float),
+            initial_scale=optional(numbers(positive_float)),
+            tune_initial=boolean,
+            entropy_floor=check_floor,
+            constraint=choice(*CONSTRAINTS),
+            gradient=choice(*GRADIENTS),
+            adjusted=boolean,
+            step_size=numbers(positive_float, 2),
+            adam=check_adam,
+        )
+        if self.step_size[0] > self.step_size[1]:
+            raise ConfigError(f"step_size must be a range (low, high) with low <= high, not {self.step_size}")
 
     draw = independent
 
@@ -119,8 +112,8 @@ class HEI:
         """P0 as tuning starts."""
         scale = self.initial_scale
         if scale is None:
-            known = target.prior_entropy is not None
-            scale = scale_for_entropy(target.prior_entropy, target.dim) if known else DEFAULT_SCALE  # type: ignore[arg-type]
+            prior = target.prior_entropy
+            scale = DEFAULT_SCALE if prior is None else scale_for_entropy(prior, target.dim)
         mean = _vector(self.initial_mean, target, "initial_mean")
         return DiagonalGaussian(mean, _vector(np.log(scale), target, "initial_scale"))
 
@@ -152,7 +145,7 @@ class HEI:
             adam=self.adam,
             progress=progress,
         )
-        depth = len(record.get("objective", ())) * self.depth
+        depth = len(record.get("objective", ())) * objective.depth(self.steps)
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 
     def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:

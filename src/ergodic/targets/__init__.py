@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 
-from ..errors import ModelError
+from ..errors import ModelError, unknown
 from ..target import Target
 
 
@@ -22,9 +21,7 @@ def get(name: str) -> Target:
     from .synthetic import SYNTHETIC
 
     if name not in SYNTHETIC:
-        near = difflib.get_close_matches(name, names(), 1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise ModelError(f"no built-in target '{name}'{hint} (there are: {', '.join(names())})")
+        raise ModelError(unknown("built-in target", name, names()))
     return SYNTHETIC[name].target(name)
 
 

@@ -20,12 +20,22 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
+from ..errors import ConfigError
 from ..programs import compiled
 from ..progress import Progress
 from ..target import Density
+from ..validation import finite_float, numbers
 
 ADAM = (0.9, 0.999, 1e-8)
 """β1, β2, ε as the paper gives them."""
+
+
+def check_adam(value: Any, what: str) -> tuple[float, float, float]:
+    """(β1, β2, ε) with 0 <= β < 1 and ε > 0."""
+    beta1, beta2, epsilon = numbers(finite_float, 3)(value, what)
+    if not (0 <= beta1 < 1 and 0 <= beta2 < 1 and epsilon > 0):
+        raise ConfigError(f"{what} must be (beta1, beta2, epsilon) with 0 <= beta < 1 and epsilon > 0, not {value}")
+    return beta1, beta2, epsilon
 
 
 def maximise(

@@ -149,6 +149,11 @@ class Emlbo:
         }
         return row, gradient, carry
 
+    def depth(self, steps: int) -> int:
+        """Gradients an iteration costs a particle; the full mode decides, repeats and sweeps back, counted as three."""
+        chain = steps * self.kernel.gradients
+        return 1 + chain if self.gradient == "frozen-force" else 2 + 3 * chain
+
     def settle(self, current: ChainParams, updated: ChainParams, floor: Array) -> ChainParams:
         """Keep H(P0) above the floor (5)."""
         if not self.tune_initial:
@@ -171,6 +176,11 @@ def _averaged(gradient: Float[Array, "particles dim"], ok: Bool[Array, "particle
     return jnp.where(ok[:, None], gradient, 0) / count
 
 
+def _average(values: Float[Array, "particles"], ok: Bool[Array, "particles"]) -> Float[Array, ""]:
+    """The mean over usable particles; zero, without a gradient, when there is none."""
+    return jnp.sum(jnp.where(ok, values, 0)) / jnp.maximum(jnp.sum(ok.astype(values.dtype)), 1)
+
+
 def _estimate(
     params: ChainParams,
     begin: Ensemble,
@@ -180,9 +190,9 @@ def _estimate(
     acceptance: Float[Array, "steps"],
 ) -> Estimate:
     return Estimate(
-        final=jnp.mean(end.logdensity, where=end_ok),
-        initial=jnp.mean(begin.logdensity, where=begin_ok),
+        final=_average(end.logdensity, end_ok),
+        initial=_average(begin.logdensity, begin_ok),
         entropy=params.initial.entropy(),
         acceptance=acceptance,
-        nonfinite=1 - jnp.mean(end_ok.astype(end.logdensity.dtype)),
+        nonfinite=jnp.mean((~end_ok).astype(end.logdensity.dtype)),
     )

@@ -9,15 +9,27 @@ Two ways to keep it, both started from a P0 that satisfies it:
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..errors import ConfigError
 from ..initial import DiagonalGaussian
+from ..validation import finite_float
 
 CONSTRAINTS = ("keep", "project")
 _ROUNDING = 1e-5
+
+
+def check_floor(value: Any, what: str) -> float | str | None:
+    """A finite number, ``"initial"`` or None."""
+    if value is None or value == "initial":
+        return value
+    if isinstance(value, str):
+        raise ConfigError(f'{what} must be a number, "initial" or None, not {value!r}')
+    return finite_float(value, what)
 
 
 def resolve_floor(floor: float | str | None, initial: DiagonalGaussian) -> float:
@@ -27,14 +39,13 @@ def resolve_floor(floor: float | str | None, initial: DiagonalGaussian) -> float
         return -float("inf")
     if floor == "initial":
         return begin
-    if isinstance(floor, str):
-        raise ConfigError(f'entropy_floor must be a number, "initial" or None, not {floor!r}')
+    floor = finite_float(floor, "entropy_floor")
     if begin < floor - _ROUNDING * max(1.0, abs(floor)):
         raise ConfigError(
             f"entropy_floor={floor:.6g} is above the entropy that P0 starts with ({begin:.6g}), so the constraint "
             "H(P0) > h fails before the first step; widen initial_scale or lower the floor"
         )
-    return float(floor)
+    return floor
 
 
 def constrain(
