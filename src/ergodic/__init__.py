@@ -11,18 +11,29 @@ from . import targets
 from ._version import __version__
 from .draws import Draws
 from .errors import ConfigError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
-from .methods import HEI
+from .methods import GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Rejection
 from .sampler import Sampler, fit
 from .storage import load
 from .target import Target, Truth
 
 __all__ = [
+    "GHMC",
+    "HAIS",
     "HEI",
+    "HVAE",
+    "HVI",
+    "LAPS",
+    "MEADS",
+    "NUTS",
+    "SGHMC",
+    "ChEES",
     "ConfigError",
     "Draws",
     "DrawsWarning",
     "ErgodicError",
+    "MeanField",
     "ModelError",
+    "Rejection",
     "Sampler",
     "StorageError",
     "Target",

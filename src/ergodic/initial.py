@@ -6,11 +6,14 @@ x0 = mean + scale * ε,    ε ~ N(0, I)            (the paper's f_φ0(ε), equat
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+
+from .errors import ConfigError
 
 
 class DiagonalGaussian(NamedTuple):
@@ -36,6 +39,18 @@ class DiagonalGaussian(NamedTuple):
     def entropy(self) -> Float[Array, ""]:
         """H(P0) = Σ log scale + d/2 log(2πe)."""
         return jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi * math.e)
+
+
+def diagonal(mean: Any, scale: Any, dim: int, dtype: Any) -> DiagonalGaussian:
+    """P0 from settings: one number for every coordinate, or one a coordinate."""
+
+    def vector(value: Any, what: str) -> Array:
+        array = np.asarray(value, dtype)
+        if array.ndim > 0 and array.shape != (dim,):
+            raise ConfigError(f"{what} has {array.size} values for a target of dimension {dim}")
+        return jnp.asarray(np.broadcast_to(array, (dim,)))
+
+    return DiagonalGaussian(vector(mean, "initial_mean"), vector(np.log(scale), "initial_scale"))
 
 
 def scale_for_entropy(entropy: float, dim: int) -> float:

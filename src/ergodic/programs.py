@@ -6,6 +6,7 @@ keeps the result. ``static`` values are hashable configuration (a `Density`, a k
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,10 +15,12 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.monitoring
 
 _KEPT = 128
 _programs: OrderedDict[Hashable, Any] = OrderedDict()
 _seconds = 0.0  # spent compiling, ever
+_compiling = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Stopwatch:
     """Wall-clock from its making on, with the part spent compiling kept apart."""
 
     def __init__(self) -> None:
+        _listen()
         self._began, self._compiled = time.perf_counter(), _seconds
 
     def cost(self, gradients: int, depth: int) -> Cost:
@@ -50,17 +54,32 @@ class Stopwatch:
         return Cost(gradients, depth, compile_seconds, elapsed - compile_seconds)
 
 
+@functools.cache
+def _listen() -> None:
+    """Count, from now on, what JAX compiles outside of `compiled`: operations run one by one."""
+
+    def heard(event: str, duration_secs: float, **_: Any) -> None:
+        global _seconds
+        if event.startswith("/jax/core/compile/") and not _compiling:
+            _seconds += duration_secs
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+
+
 def compiled(function: Callable, static: tuple[Hashable, ...], *args: Any) -> Callable:
     """The program of ``function(*static, *args)`` for these static values and the arguments' shapes."""
-    global _seconds
+    global _seconds, _compiling
     leaves, structure = jax.tree_util.tree_flatten(args)
     shapes = tuple(jax.typeof(leaf) for leaf in leaves)
     identity = (function, static, structure, shapes, jax.numpy.result_type(float))
     if identity in _programs:
         _programs.move_to_end(identity)
         return _programs[identity]
-    began = time.perf_counter()
-    program = jax.jit(partial(function, *static)).lower(*args).compile()
+    began, _compiling = time.perf_counter(), True
+    try:
+        program = jax.jit(partial(function, *static)).lower(*args).compile()
+    finally:
+        _compiling = False
     _seconds += time.perf_counter() - began
     _programs[identity] = program
     if len(_programs) > _KEPT:

@@ -74,7 +74,7 @@ def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
 
     arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in _named_leaves(sampler.params)}
     arrays |= {f"record/{name}": np.asarray(column) for name, column in sampler.record.items()}
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     header = {
         "schema": SCHEMA,
         "version": __version__,
@@ -173,5 +173,5 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name}:{arrays[name].dtype}:{arrays[name].shape};".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        digest.update(arrays[name].tobytes())
     return digest.hexdigest()

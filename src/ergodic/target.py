@@ -125,6 +125,7 @@ class Density:
 
     function: LogDensity
     layout: Layout
+    minibatch: Callable[[Any, Array], Array] | None = None
 
     def __call__(self, position: Float[Array, "dim"]) -> Float[Array, ""]:
         """log π*(x) of one flat position."""
@@ -135,6 +136,14 @@ class Density:
     ) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
+
+    def stochastic_force(self, positions: Float[Array, "particles dim"], key: Array) -> Float[Array, "particles dim"]:
+        """An unbiased estimate of the force from a random minibatch a particle; the exact force without minibatches."""
+        if self.minibatch is None:
+            return self.batched(positions)[1]
+        estimate = self.minibatch
+        force = jax.grad(lambda x, k: estimate(self.layout.unravel(x), k))
+        return jax.vmap(force)(positions, jax.random.split(key, positions.shape[0]))
 
 
 class Truth(NamedTuple):
@@ -168,6 +177,8 @@ class Target:
       name: what to call the target in tables and files.
       truth: a `Truth`, or a function that computes it when first asked for.
       prior_entropy: entropy of the prior in nats; methods that follow the paper start P0 with it.
+      minibatch: ``minibatch(position, key)``, an unbiased estimate of log π*(x) from a random part of the data, for
+        methods that take stochastic gradients.
     """
 
     def __init__(
@@ -180,11 +191,12 @@ class Target:
         name: str | None = None,
         truth: Truth | Callable[[], Truth] | None = None,
         prior_entropy: float | None = None,
+        minibatch: Callable[[Any, Array], Array] | None = None,
     ):
         if not callable(logdensity):
             raise TargetError(f"logdensity must be a function of a position, not a {type(logdensity).__name__}")
         self.layout = Layout.of(like)
-        self.density = Density(logdensity, self.layout)
+        self.density = Density(logdensity, self.layout, minibatch)
         self.constrain = constrain
         self.names = self.layout.names() if names is None else tuple(names)
         if len(self.names) != self.dim:
@@ -192,9 +204,14 @@ class Target:
         self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
         self.prior_entropy = None if prior_entropy is None else finite_float(prior_entropy, "prior_entropy")
         self._truth = truth
-        _check_signature(self.density)
+        _check_scalar(_abstract(self.density, self.layout, "logdensity"), "logdensity", self.dtype)
         if constrain is not None:
             _check_constrain(constrain, self.layout)
+        if minibatch is not None:
+            estimate = _abstract(
+                lambda x: minibatch(self.layout.unravel(x), jax.random.key(0)), self.layout, "minibatch"
+            )
+            _check_scalar(estimate, "minibatch", self.dtype)
 
     @property
     def dim(self) -> int:
@@ -230,22 +247,20 @@ class Target:
         return f"Target('{self.name}', dim={self.dim}, like=({self.layout}))"
 
 
-def _check_signature(density: Density) -> None:
-    """Refuse, before anything runs, a function that is not a real scalar function of the declared position."""
-    layout = density.layout
-    out = _abstract(density, layout, "logdensity")
+def _check_scalar(out: Any, what: str, dtype: np.dtype) -> None:
+    """Refuse, before anything runs, what is not one real number of the declared dtype."""
     if not hasattr(out, "shape"):
-        raise TargetError(f"logdensity returned a {type(out).__name__}; it must return one real number")
+        raise TargetError(f"{what} returned a {type(out).__name__}; it must return one real number")
     if out.shape != ():
         raise TargetError(
-            f"logdensity returned an array of shape {out.shape}; it must return a scalar: did you forget jnp.sum?"
+            f"{what} returned an array of shape {out.shape}; it must return a scalar: did you forget jnp.sum?"
         )
     if not jnp.issubdtype(out.dtype, jnp.floating):
-        raise TargetError(f"logdensity returned {out.dtype}; it must return a real floating-point number")
-    if out.dtype != layout.dtype:
+        raise TargetError(f"{what} returned {out.dtype}; it must return a real floating-point number")
+    if out.dtype != dtype:
         raise TargetError(
-            f"logdensity changes dtype: positions are {layout.dtype}, it returned {out.dtype}. Cast its constants "
-            f"and data to {layout.dtype}, or declare `like` as {out.dtype}."
+            f"{what} changes dtype: positions are {dtype}, it returned {out.dtype}. Cast its constants "
+            f"and data to {dtype}, or declare `like` as {out.dtype}."
         )
 
 

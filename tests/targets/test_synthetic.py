@@ -4,7 +4,6 @@ import pytest
 
 import ergodic as eg
 from ergodic.targets.quadrature import gauss_legendre
-from ergodic.targets.rejection import rejection_sample
 from ergodic.targets.synthetic import PAPER_SIX, SYNTHETIC
 from statistics_ergodic import z_of_mean
 
@@ -60,32 +59,3 @@ def test_exact_draws_have_the_moments_of_the_quadrature(name):
     centred = x.astype(np.float64) - truth.mean
     for i, j in ((0, 0), (0, 1), (1, 1)):
         assert abs(z_of_mean(centred[:, i] * centred[:, j], truth.covariance[i, j])) < 5
-
-
-@pytest.mark.parametrize("name", eg.targets.names())
-def test_rejection_sampling_matches_within_its_box(name):
-    """Against exact draws cut to the same box: E[log π*] agrees, two-sample |z| < 5, failure probability 6e-7."""
-    target, entry = eg.targets.get(name), SYNTHETIC[name]
-    boxed = rejection_sample(target, jax.random.key(2), 50_000, entry.view, entry.log_bound)
-    low, high = np.array(entry.view).T
-    assert np.all((boxed >= low) & (boxed <= high)) and boxed.shape == (50_000, 2)
-    exact = target.draw_exact(jax.random.key(3), 60_000)
-    exact = exact[np.all((exact >= low) & (exact <= high), axis=1)]
-    a, b = (np.asarray(target.density.batched(x)[0], np.float64) for x in (boxed, exact))
-    assert abs(a.mean() - b.mean()) < 5 * np.sqrt(a.var() / len(a) + b.var() / len(b))
-
-
-def test_rejection_on_a_box_shows_the_papers_ground_truth():
-    """Section 4.1's "ground truth" for Laplace, 3.31, is the box's: ±5 around the centre gives 3.32, not 3.386."""
-    target, entry = eg.targets.get("laplace"), SYNTHETIC["laplace"]
-    boxed = rejection_sample(target, jax.random.key(2), N, entry.view, entry.log_bound)
-    values = np.asarray(target.density.batched(boxed)[0], np.float64)
-    assert -values.mean() == pytest.approx(3.32, abs=0.02)
-
-
-def test_rejection_sampling_refuses_a_low_bound_and_a_wrong_box():
-    target, entry = eg.targets.get("gaussian"), SYNTHETIC["gaussian"]
-    with pytest.raises(eg.ConfigError, match="raise it"):
-        rejection_sample(target, jax.random.key(0), 100, entry.view, -1.0)
-    with pytest.raises(eg.ConfigError, match="1 sides"):
-        rejection_sample(target, jax.random.key(0), 100, entry.view[:1], 0.0)

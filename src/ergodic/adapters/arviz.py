@@ -36,20 +36,27 @@ def to_inference_data(draws: Draws) -> Any:
     target = draws.target
     named = target.constrain is None and [len(shape) for shape in target.layout.shapes] == [1]
     (name,) = posterior if named else ("",)  # one vector: its coordinates have the target's names
-    return arviz.from_dict(
-        posterior=posterior,
-        sample_stats=stats,
-        posterior_attrs=attributes,
-        sample_stats_attrs=attributes,
-        dims={name: [f"{name}_dim"]} if named else None,
-        coords={f"{name}_dim": list(target.names)} if named else None,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "More chains")  # many short chains are what ensembles give
+        return arviz.from_dict(
+            posterior=posterior,
+            sample_stats=stats,
+            posterior_attrs=attributes,
+            sample_stats_attrs=attributes,
+            dims={name: [f"{name}_dim"]} if named else None,
+            coords={f"{name}_dim": list(target.names)} if named else None,
+        )
 
 
 def bulk_effective_size(draws: Draws) -> float:
-    """The smallest bulk effective sample size over unconstrained coordinates and log π*."""
+    """The smallest bulk effective sample size over unconstrained coordinates and log π*.
+
+    Chains of fewer than four steps tell nothing of correlation: they count as one draw each.
+    """
     columns = np.concatenate([draws.unconstrained, draws.logdensity[:, None]], axis=1, dtype=np.float64)
     chains = draws.by_chain(columns)
+    if chains.shape[1] < 4:
+        return float(min(draws.chains, len(draws)))
     ess = _arviz().ess
     return float(min(ess(chains[:, :, i], method="bulk") for i in range(chains.shape[2])))
 

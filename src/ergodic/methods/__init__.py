@@ -5,9 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ConfigError, unknown
+from .chees import ChEES
+from .ghmc import GHMC
+from .hais import HAIS
 from .hei import HEI
+from .hvae import HVAE
+from .hvi import HVI
+from .laps import LAPS
+from .meads import MEADS
+from .mean_field import MeanField
+from .nuts import NUTS
+from .rejection import Rejection
+from .sghmc import SGHMC
 
-METHODS: dict[str, Any] = {method.name: method for method in (HEI,)}
+METHODS: dict[str, Any] = {
+    method.name: method
+    for method in (HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection, NUTS, ChEES, MEADS, LAPS)
+}
 
 
 def get(name: str) -> Any:
@@ -18,4 +32,19 @@ def get(name: str) -> Any:
     raise ConfigError(unknown("method", name, METHODS))
 
 
-__all__ = ["HEI", "METHODS", "get"]
+__all__ = [
+    "GHMC",
+    "HAIS",
+    "HEI",
+    "HVAE",
+    "HVI",
+    "LAPS",
+    "MEADS",
+    "METHODS",
+    "NUTS",
+    "SGHMC",
+    "ChEES",
+    "MeanField",
+    "Rejection",
+    "get",
+]

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from ..chain import ChainParams, simulate
@@ -26,7 +24,7 @@ from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
 from ..errors import ConfigError
-from ..initial import DiagonalGaussian, scale_for_entropy
+from ..initial import DiagonalGaussian, diagonal, scale_for_entropy
 from ..kernels import HMC
 from ..programs import Stopwatch
 from ..sampler import Sampler
@@ -114,8 +112,7 @@ class HEI:
         if scale is None:
             prior = target.prior_entropy
             scale = DEFAULT_SCALE if prior is None else scale_for_entropy(prior, target.dim)
-        mean = _vector(self.initial_mean, target, "initial_mean")
-        return DiagonalGaussian(mean, _vector(np.log(scale), target, "initial_scale"))
+        return diagonal(self.initial_mean, scale, target.dim, target.dtype)
 
     def begin(self, target: Target, key: Array) -> ChainParams:
         """The parameters before any tuning; also their shapes, for reading a file."""
@@ -162,10 +159,3 @@ class HEI:
             "leapfrogs": self.leapfrogs,
             "adjusted": self.adjusted,
         }
-
-
-def _vector(value: Any, target: Target, what: str) -> Array:
-    array = np.asarray(value, target.dtype)
-    if array.ndim > 0 and array.shape != (target.dim,):
-        raise ConfigError(f"{what} has {array.size} values for a target of dimension {target.dim}")
-    return jnp.asarray(np.broadcast_to(array, (target.dim,)))

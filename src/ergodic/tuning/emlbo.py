@@ -28,10 +28,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..chain import ChainParams
-from ..initial import DiagonalGaussian
 from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity
 from ..target import Density
+from .elbo import average, averaged, elbo_gradient
 from .entropy import constrain
 
 
@@ -72,14 +72,10 @@ def frozen_force(
     end, (sensitivities, acceptance) = jax.lax.scan(step, begin, (params.transitions, keys))
     begin_ok, end_ok = begin.usable(), end.usable()
 
-    force = _averaged(end.gradient, end_ok)
+    force = averaged(end.gradient, end_ok)
     transitions = kernel.frozen_gradient(jnp.einsum("tnd,nd->td", sensitivities, force))
 
-    force = _averaged(begin.gradient, begin_ok)
-    initial = DiagonalGaussian(
-        jnp.sum(force, axis=0),
-        jnp.sum(force * noise, axis=0) * jnp.exp(params.initial.log_scale) + 1,  # + ∂H(P0)
-    )
+    initial = elbo_gradient(params.initial, noise, begin)
     return _estimate(params, begin, end, begin_ok, end_ok, acceptance), ChainParams(initial, transitions)
 
 
@@ -170,17 +166,6 @@ def _begin(
     return noise, start(density, params.initial.transform(noise)), jax.random.split(chain_key, params.steps)
 
 
-def _averaged(gradient: Float[Array, "particles dim"], ok: Bool[Array, "particles"]) -> Float[Array, "particles dim"]:
-    """Each usable particle's share of the average force; zero for the others."""
-    count = jnp.maximum(jnp.sum(ok.astype(gradient.dtype)), 1)
-    return jnp.where(ok[:, None], gradient, 0) / count
-
-
-def _average(values: Float[Array, "particles"], ok: Bool[Array, "particles"]) -> Float[Array, ""]:
-    """The mean over usable particles; zero, without a gradient, when there is none."""
-    return jnp.sum(jnp.where(ok, values, 0)) / jnp.maximum(jnp.sum(ok.astype(values.dtype)), 1)
-
-
 def _estimate(
     params: ChainParams,
     begin: Ensemble,
@@ -190,8 +175,8 @@ def _estimate(
     acceptance: Float[Array, "steps"],
 ) -> Estimate:
     return Estimate(
-        final=_average(end.logdensity, end_ok),
-        initial=_average(begin.logdensity, begin_ok),
+        final=average(end.logdensity, end_ok),
+        initial=average(begin.logdensity, begin_ok),
         entropy=params.initial.entropy(),
         acceptance=acceptance,
         nonfinite=jnp.mean((~end_ok).astype(end.logdensity.dtype)),

@@ -1,0 +1,167 @@
+"""Hamiltonian VI with one momentum (Caterini, Doucet & Sejdinovic 2018), for any target.
+
+    z_0 = mu + sigma e,  p_0 ~ N(0, T0 I) drawn once;  K leapfrogs of step size eps, after each  p <- alpha_k p
+
+    fixed tempering:  T_k = (1 - T0) k²/K² + T0,  alpha_k = sqrt(T_k / T_{k-1});      none: alpha = 1, T0 = 1
+
+    ELBO = E[ log π*(z_K) - |p_K|²/2 ] + Σ log sigma + d + d/2 log 2π <= log Z
+
+(The original's T0 is a temperature above 1. The Jacobian of the tempering cancels the entropy it adds to the momentum,
+so both variants have the same formula.) Deterministic given (z_0, p_0): no reverse model, and no Metropolis step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..checks import require_usable
+from ..drawing import independent
+from ..draws import Batch
+from ..initial import DiagonalGaussian, diagonal
+from ..kernels import Ensemble, leapfrog, start
+from ..kernels.ensemble import BatchedDensity
+from ..programs import Stopwatch
+from ..sampler import Sampler
+from ..target import Density, Target
+from ..tuning.ascent import ADAM, check_adam, maximise
+from ..validation import choice, finite_float, numbers, positive_float, positive_int, settle
+
+
+class HVAEParams(NamedTuple):
+    """q0 and the leapfrog's step size."""
+
+    initial: DiagonalGaussian
+    log_step: Float[Array, "dim"]
+
+
+@dataclass(frozen=True)
+class HVAE:
+    """Settings of Hamiltonian VI with one momentum.
+
+    Attributes:
+      leapfrogs: K.
+      tempering: ``"none"`` (the ergodic paper's variant) or ``"fixed"``.
+      temperature: T0, with fixed tempering.
+      iterations, particles, learning_rate, adam: of the optimisation.
+      initial_mean, initial_scale: q0 as tuning starts.
+      step_size: the step size it starts with.
+    """
+
+    leapfrogs: int = 20
+    tempering: str = "none"
+    temperature: float = 2.0
+    iterations: int = 1000
+    particles: int = 100
+    learning_rate: float = 0.02
+    initial_mean: float | tuple[float, ...] = 0.0
+    initial_scale: float | tuple[float, ...] = 1.0
+    step_size: float = 0.05
+    adam: tuple[float, float, float] = ADAM
+
+    name: ClassVar[str] = "HVAE"
+    title: ClassVar[str] = "Hamiltonian VI with one momentum (Caterini et al. 2018)"
+
+    draw = independent
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            **dict.fromkeys(("leapfrogs", "iterations", "particles"), positive_int),
+            **dict.fromkeys(("temperature", "learning_rate", "step_size"), positive_float),
+            tempering=choice("none", "fixed"),
+            initial_mean=numbers(finite_float),
+            initial_scale=numbers(positive_float),
+            adam=check_adam,
+        )
+
+    @property
+    def depth(self) -> int:
+        """K + 1 gradients a draw."""
+        return 1 + self.leapfrogs
+
+    def begin(self, target: Target, key: Array) -> HVAEParams:
+        """The parameters before tuning."""
+        step = jnp.full(target.dim, math.log(self.step_size), target.dtype)
+        return HVAEParams(diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype), step)
+
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
+        """Maximise the bound."""
+        clock = Stopwatch()
+        check_key, train_key = jax.random.split(key)
+        params = self.begin(target, key)
+        require_usable(target, check_key, params.initial)
+        params, record, _ = maximise(
+            _HvaeElbo(self),
+            target.density,
+            params,
+            train_key,
+            iterations=self.iterations,
+            learning_rate=self.learning_rate,
+            adam=self.adam,
+            progress=progress,
+        )
+        depth = len(record.get("objective", ())) * 2 * self.depth  # forward and back
+        return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
+
+    def bound(
+        self, density: BatchedDensity, params: HVAEParams, key: Array, particles: int
+    ) -> tuple[Float[Array, "particles"], Ensemble]:
+        """The ELBO's integrand for each particle (entropies in closed form), and the ensemble at z_K."""
+        noise_key, momentum_key = jax.random.split(key)
+        dim, dtype = params.log_step.shape[0], params.log_step.dtype
+        hot = self.temperature if self.tempering == "fixed" else 1.0
+        temperatures = [(1 - hot) * (k / self.leapfrogs) ** 2 + hot for k in range(self.leapfrogs + 1)]
+        alphas = [math.sqrt(temperatures[k] / temperatures[k - 1]) for k in range(1, self.leapfrogs + 1)]
+        step, one = jnp.exp(params.log_step)[None, :], jnp.ones((1, dim), dtype)
+
+        def move(carry: tuple[Ensemble, Array], alpha: Array) -> tuple[tuple[Ensemble, Array], None]:
+            ensemble, momentum = leapfrog(density, carry[0], carry[1], step, one, 1)
+            return (ensemble, alpha * momentum), None
+
+        begin = start(density, params.initial.sample(noise_key, particles))
+        momentum = math.sqrt(hot) * jax.random.normal(momentum_key, (particles, dim), dtype)
+        (end, momentum), _ = jax.lax.scan(move, (begin, momentum), jnp.asarray(alphas, dtype))
+        constant = jnp.sum(params.initial.log_scale) + dim * (1 + 0.5 * math.log(2 * math.pi))
+        return end.logdensity - 0.5 * jnp.sum(momentum**2, axis=-1) + constant, end
+
+    def simulate(self, density: Density, params: HVAEParams, key: Array, particles: int) -> Batch:
+        """Independent draws of z_K."""
+        _, end = self.bound(density.batched, params, key, particles)
+        return Batch(end.position, end.logdensity, {}, {"expected_logdensity": jnp.mean(end.logdensity)[None]})
+
+    def attributes(self) -> dict[str, Any]:
+        """Plain facts for the draws' attributes."""
+        return {
+            "method": self.name,
+            "independent_draws": True,
+            "leapfrogs": self.leapfrogs,
+            "tempering": self.tempering,
+            "adjusted": False,
+        }
+
+
+@dataclass(frozen=True)
+class _HvaeElbo:
+    """The bound as `ascent.maximise` takes it."""
+
+    method: HVAE
+
+    def estimate(
+        self, density: Density, params: HVAEParams, carry: Any, key: Array
+    ) -> tuple[dict[str, Array], HVAEParams, Any]:
+        def objective(params: HVAEParams) -> tuple[Array, Ensemble]:
+            bound, end = self.method.bound(density.batched, params, key, self.method.particles)
+            return jnp.mean(bound), end
+
+        (value, end), gradient = jax.value_and_grad(objective, has_aux=True)(params)
+        row = {"objective": value, "final": jnp.mean(end.logdensity), "entropy": params.initial.entropy()}
+        return row, gradient, carry
+
+    def settle(self, current: HVAEParams, updated: HVAEParams) -> HVAEParams:
+        return updated

@@ -1,0 +1,122 @@
+"""Hamiltonian variational inference (Salimans, Kingma & Welling 2015), as the paper runs it in section 4.1.
+
+The chain is HEI's without the Metropolis step, from P0 = N(0, I); what differs is the objective: an ELBO with an
+auxiliary reverse model (`tuning/hvi_elbo.py`). 1,000 iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+from jaxtyping import Array
+
+from ..chain import ChainParams, simulate
+from ..checks import require_usable
+from ..drawing import independent
+from ..draws import Batch
+from ..initial import diagonal
+from ..kernels import HMC
+from ..models.mlp import init_mlp
+from ..programs import Stopwatch
+from ..sampler import Sampler
+from ..target import Density, Target
+from ..tuning.ascent import ADAM, check_adam, maximise
+from ..tuning.hvi_elbo import HviElbo, HVIParams
+from ..validation import boolean, finite_float, numbers, positive_float, positive_int, settle
+
+
+@dataclass(frozen=True)
+class HVI:
+    """Settings of Hamiltonian variational inference.
+
+    Attributes:
+      steps, leapfrogs: T and L.
+      hidden: units of each step's reverse network.
+      iterations, particles, learning_rate, adam: of the optimisation.
+      initial_mean, initial_scale: P0; the paper's is N(0, I).
+      tune_initial: whether P0 is tuned with the rest. The paper keeps it standard normal.
+      step_size: range from which the initial step sizes are drawn uniformly.
+    """
+
+    steps: int = 10
+    leapfrogs: int = 5
+    hidden: int = 32
+    iterations: int = 1000
+    particles: int = 100
+    learning_rate: float = 0.01
+    initial_mean: float | tuple[float, ...] = 0.0
+    initial_scale: float | tuple[float, ...] = 1.0
+    tune_initial: bool = False
+    step_size: tuple[float, float] = (0.01, 0.025)
+    adam: tuple[float, float, float] = ADAM
+
+    name: ClassVar[str] = "HVI"
+    title: ClassVar[str] = "Hamiltonian variational inference (Salimans et al. 2015)"
+
+    draw = independent
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            **dict.fromkeys(("steps", "leapfrogs", "hidden", "iterations", "particles"), positive_int),
+            learning_rate=positive_float,
+            initial_mean=numbers(finite_float),
+            initial_scale=numbers(positive_float),
+            tune_initial=boolean,
+            step_size=numbers(positive_float, 2),
+            adam=check_adam,
+        )
+
+    @property
+    def depth(self) -> int:
+        """T L + 1: the gradients one draw costs."""
+        return 1 + self.steps * self.leapfrogs
+
+    def begin(self, target: Target, key: Array) -> HVIParams:
+        """The parameters before tuning: HEI's first step sizes, reverse networks that predict the momentum's prior."""
+        chain_key, network_key = jax.random.split(key)
+        dim, dtype = target.dim, target.dtype
+        return HVIParams(
+            diagonal(self.initial_mean, self.initial_scale, dim, dtype),
+            HMC(self.leapfrogs).init(chain_key, self.steps, dim, dtype, self.step_size),
+            jax.vmap(lambda key: init_mlp(key, dim, self.hidden, 2 * dim, dtype))(
+                jax.random.split(network_key, self.steps)
+            ),
+        )
+
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
+        """Maximise the bound."""
+        clock = Stopwatch()
+        begin_key, check_key, train_key = jax.random.split(key, 3)
+        params = self.begin(target, begin_key)
+        require_usable(target, check_key, params.initial)
+        params, record, _ = maximise(
+            HviElbo(self.leapfrogs, self.particles, self.tune_initial),
+            target.density,
+            params,
+            train_key,
+            iterations=self.iterations,
+            learning_rate=self.learning_rate,
+            adam=self.adam,
+            progress=progress,
+        )
+        depth = len(record.get("objective", ())) * 2 * self.depth  # forward and back
+        return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
+
+    def simulate(self, density: Density, params: HVIParams, key: Array, particles: int) -> Batch:
+        """Independent runs of the chain, without a Metropolis step."""
+        chain = ChainParams(params.initial, params.transitions)
+        end, stats, trace = simulate(density.batched, HMC(self.leapfrogs, adjusted=False), chain, key, particles)
+        return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
+
+    def attributes(self) -> dict[str, Any]:
+        """Plain facts for the draws' attributes."""
+        return {
+            "method": self.name,
+            "independent_draws": True,
+            "steps": self.steps,
+            "leapfrogs": self.leapfrogs,
+            "adjusted": False,
+        }

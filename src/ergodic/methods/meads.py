@@ -1,0 +1,134 @@
+"""MEADS from BlackJAX: generalised HMC, tuned without rejection rates by what the ensemble shows of the target.
+
+The kernel is one leapfrog a transition with a momentum that persists, p ← √(1-α) p + √α n, and Neal's slice variable
+that moves by δ a transition instead of a fresh uniform. From the chains of another fold, scaled to unit variance,
+
+    ε = ½ / √λ_max(E g gᵀ),    γ = 1 / √λ_max(E x xᵀ),    α = 1 - exp(-2 ε γ),    δ = α/2,
+
+and the momentum's scale are set anew at every step of warm-up. Sampling takes the averages over the folds at its end.
+One gradient a transition: neighbouring draws of a chain are close, and many chains make up for it.
+
+Hoffman & Sountsov 2022, AISTATS, algorithm 3; slice variable after Neal 2020, arXiv:2001.11950.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..drawing import correlated
+from ..draws import Batch
+from ..errors import ConfigError
+from ..initial import DiagonalGaussian, diagonal
+from ..sampler import Sampler
+from ..target import Density, Target
+from ..validation import finite_float, numbers, positive_float, positive_int, settle
+from .peers import Row, adapt, blackjax, hamiltonian_batch, lenient
+
+
+class MEADSParams(NamedTuple):
+    """What warm-up leaves behind: one kernel for all chains."""
+
+    state: Any
+    """BlackJAX's `GHMCState`: position, momentum, log-density, its gradient, and the slice variable."""
+    step_size: Float[Array, ""]
+    scale: Float[Array, "dim"]
+    """The chains' standard deviations; their squares are the diagonal of M⁻¹."""
+    alpha: Float[Array, ""]
+    """How much of the momentum is new at each transition."""
+    delta: Float[Array, ""]
+    """How far the slice variable moves."""
+
+
+@dataclass(frozen=True)
+class MEADS:
+    """Settings of MEADS; ``MEADS().fit(target, key)`` gives a `Sampler`.
+
+    Attributes:
+      chains: chains that adapt together and run side by side; a multiple of ``folds``.
+      folds: groups of chains; each is tuned by another, and one in turn waits at each step.
+      warmup: adaptation steps.
+      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat coordinate.
+      initial_scale: its scale, likewise.
+    """
+
+    chains: int = 64
+    folds: int = 4
+    warmup: int = 1000
+    initial_mean: float | tuple[float, ...] = 0.0
+    initial_scale: float | tuple[float, ...] = 1.0
+
+    name: ClassVar[str] = "MEADS"
+    title: ClassVar[str] = "MEADS generalised HMC, many chains (Hoffman & Sountsov; BlackJAX)"
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            **dict.fromkeys(("chains", "folds", "warmup"), positive_int),
+            initial_mean=numbers(finite_float),
+            initial_scale=numbers(positive_float),
+        )
+        if self.chains % self.folds or self.chains < 2 * self.folds:
+            raise ConfigError(
+                f"chains must be a multiple of folds, with at least 2 in each, not {self.chains} in {self.folds} folds"
+            )
+
+    draw = correlated
+
+    def initial(self, target: Target) -> DiagonalGaussian:
+        """Where the chains start."""
+        return diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+
+    def begin(self, target: Target, key: Array) -> MEADSParams:
+        """The parameters before any tuning; also their shapes, for reading a file."""
+        ghmc = blackjax().mcmc.ghmc
+        start_key, init_key = jax.random.split(key)
+        position = self.initial(target).sample(start_key, self.chains)
+        keys = jax.random.split(init_key, self.chains)
+        with lenient(target.dtype):
+            state = jax.vmap(lambda x, k: ghmc.init(x, target.density, k))(position, keys)
+        one = jnp.ones((), target.dtype)
+        return MEADSParams(state, one, jnp.ones_like(position[0]), one, one / 2)
+
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
+        """Adapt all chains together. One compiled program, so there is no progress to show."""
+        return adapt(self, target, key)
+
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[MEADSParams, Row]:
+        """BlackJAX's MEADS adaptation. The fold that waits is computed all the same, and counted."""
+        start_key, adapt_key = jax.random.split(key)
+        adaptation = blackjax().meads_adaptation(
+            density,
+            self.chains,
+            self.folds,
+            adaptation_info_fn=lambda _, info, tuned: (info.acceptance_rate.mean(), tuned.step_size.mean()),
+        )
+        positions = initial.sample(start_key, self.chains)
+        (state, tuned), (acceptance, step_size) = adaptation.run(adapt_key, positions, self.warmup)
+        params = MEADSParams(state, tuned["step_size"], tuned["momentum_inverse_scale"], tuned["alpha"], tuned["delta"])
+        once = jnp.ones(self.warmup, jnp.int32)
+        return params, Row(acceptance, step_size, self.chains * once, once)
+
+    def advance(self, density: Density, params: MEADSParams, state: Any, key: Array) -> tuple[Any, Batch]:
+        """One generalised HMC transition of every chain: one gradient."""
+        kernel = blackjax().mcmc.ghmc.build_kernel()
+
+        def step(key: Array, state: Any) -> Any:
+            return kernel(key, state, density, params.step_size, params.scale, params.alpha, params.delta)
+
+        with lenient(state.position.dtype):
+            after, info = jax.vmap(step)(jax.random.split(key, self.chains), state)
+            return after, hamiltonian_batch(state, after, info, params.scale**2)
+
+    def attributes(self) -> dict[str, Any]:
+        """Plain facts for the draws' attributes."""
+        return {
+            "method": self.name,
+            "independent_draws": False,
+            "chains": self.chains,
+            "warmup": self.warmup,
+        }
