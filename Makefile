@@ -1,4 +1,4 @@
-# make demo | test | test-all | lint | types | reproduce-entropy | bench | clean
+# make demo | test | test-all | lint | types | reproduce-entropy | reproduce-synthetic | bench | clean
 # Everything runs in .venv, which is made from a Python 3.11 or newer and the pinned constraints.txt.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Compiled XLA programs are kept between test runs.
 TESTENV := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.cache/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.3
 
-.PHONY: demo test test-all lint types check reproduce-entropy bench constraints clean
+.PHONY: demo test test-all lint types check reproduce-entropy reproduce-synthetic bench constraints clean
 
 demo: $(VENV)/.installed
 	@echo "==> ergodic demo"
@@ -15,6 +15,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	@echo "==> pytest (fast tests; 'make test-all' adds the slow ones)"
+	@command -v chromium >/dev/null || echo "    no Chromium found: the report page's browser tests are skipped (install 'chromium' to run them)"
 	$(TESTENV) $(BIN)/python -m pytest -n 2
 
 test-all: $(VENV)/.installed-test
@@ -30,8 +31,8 @@ types: $(VENV)/.installed-test
 
 check: lint types test
 
-reproduce-entropy: $(VENV)/.installed
-	$(BIN)/ergodic reproduce entropy --preset cpu --out results/entropy
+reproduce-entropy reproduce-synthetic: reproduce-%: $(VENV)/.installed
+	$(BIN)/ergodic reproduce $* --preset cpu --out results/$*
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.core --out results/core

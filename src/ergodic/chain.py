@@ -86,6 +86,25 @@ def advance(
     return end, stats, Trace(jnp.concatenate([begin, logdensity]), acceptance, divergence)
 
 
+def path(
+    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+) -> tuple[Float[Array, "steps_plus_one particles dim"], Trace]:
+    """Every state of ``particles`` runs, x_0 to x_T, for looking at; the runs that `simulate` makes for this key."""
+    start_key, chain_key = jax.random.split(key)
+    ensemble = start(density, params.initial.sample(start_key, particles))
+
+    def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, Any]:
+        ensemble, info = kernel.transition(density, inputs[0], ensemble, inputs[1])
+        dtype = ensemble.position.dtype
+        averages = (_expected(ensemble), jnp.mean(info.acceptance), jnp.mean(info.diverged.astype(dtype)))
+        return ensemble, (ensemble.position, *averages)
+
+    keys = jax.random.split(chain_key, params.steps)
+    _, (positions, logdensity, acceptance, divergence) = jax.lax.scan(step, ensemble, (params.transitions, keys))
+    curve = jnp.concatenate([_expected(ensemble)[None], logdensity])
+    return jnp.concatenate([ensemble.position[None], positions]), Trace(curve, acceptance, divergence)
+
+
 def simulate(
     density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
 ) -> tuple[Ensemble, RunStats, Trace]:

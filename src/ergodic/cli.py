@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .errors import ConfigError, ErgodicError
 
@@ -80,6 +81,7 @@ def demo(
 ) -> None:
     """Fit HEI to the paper's six targets, draw, and hold the draws against exact ones."""
     from .experiments.demo import demo as run_demo
+    from .report.page import write_page
     from .storage import require_writable
     from .validation import positive_int
 
@@ -104,7 +106,7 @@ def demo(
         "Read SW beside E[log π*]: HEI's objective sees only the latter, which is blind to how\n"
         "mass is split between modes (the ring) and along a ridge (the waves)."
     )
-    _say(f"\nfigure   {picture}\nresults  {results}")
+    _say(f"\nfigure   {picture}\nresults  {results}\nreport   {write_page(out)}")
 
 
 def _demo_table(rows: list[Row]) -> Table:
@@ -319,11 +321,53 @@ def entropy(
 ) -> None:
     """Section 3.3: the entropy constraint. Two figures of the paper, one of ours, and which claims hold."""
     from .experiments.entropy import reproduce
+    from .report.page import write_page
     from .storage import require_writable
 
     require_writable(out / "results.json")
     reproduce(preset, out, _say)
-    _say(f"\nfigures and results in {out}")
+    _say(f"\nfigures and results in {out}, and the page {write_page(out)}")
+
+
+@reproduce_app.command()
+def synthetic(
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "cpu",
+    out: Out = Path("runs/synthetic"),
+) -> None:
+    """Section 4.1: every method on the six targets. Tables 2 and 3 (left), the figures, and the report page.
+
+    A run that was stopped goes on where it was when it is started again with the same --out.
+    """
+    from .experiments.synthetic import reproduce
+    from .report.page import write_page
+    from .storage import require_writable
+
+    require_writable(out / "results.json")
+    results = reproduce(preset, out, _say)
+    for table in results["tables"]:
+        _say()
+        out_console.print(_table(table))
+    _say(f"\nreport   {write_page(out)}")
+
+
+def _table(table: dict[str, Any]) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold", title=Text(table["title"]), title_justify="left")
+    for index, column in enumerate(table["columns"]):
+        shown.add_column(column, justify="right" if index else "left", no_wrap=True)
+    for row in table["rows"]:
+        shown.add_row(*("" if cell is None else str(cell) for cell in row))
+    return shown
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A run's directory, with its results.json.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The page; RUN/report.html when left out.")] = None,
+) -> None:
+    """Make one self-contained HTML page of a run."""
+    from .report.page import write_page
+
+    _say(f"report   {write_page(run, out)}")
 
 
 def main(argv: list[str] | None = None) -> None:

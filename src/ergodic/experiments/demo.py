@@ -13,9 +13,10 @@ import numpy as np
 from .. import targets
 from ..diagnostics.wasserstein import noise_floor, sliced_wasserstein
 from ..methods import HEI
-from ..sampler import fit
+from ..sampler import Sampler, fit
 from ..targets.synthetic import PAPER_SIX, SYNTHETIC
 from .results import write_results
+from .views import chain_view, write_views
 
 
 class Row(NamedTuple):
@@ -39,8 +40,8 @@ class Row(NamedTuple):
 
 def run(
     method: HEI, draws: int, seed: int, names: tuple[str, ...] = PAPER_SIX
-) -> Iterator[tuple[Row, np.ndarray, np.ndarray]]:
-    """Fit and sample each target in turn; yields its row, our draws and exact draws."""
+) -> Iterator[tuple[Row, Sampler, np.ndarray, np.ndarray]]:
+    """Fit and sample each target in turn; yields its row, the sampler, our draws and exact draws."""
     for name in names:
         target = targets.get(name)
         truth = target.require_truth()
@@ -62,6 +63,7 @@ def run(
                 sampling_seconds=ours.cost.run_seconds,
                 draws_per_second=draws / ours.cost.run_seconds,
             ),
+            sampler,
             ours.unconstrained,
             exact,
         )
@@ -74,14 +76,18 @@ def demo(out: Path, draws: int, seed: int, show: Callable[[Row], None]) -> tuple
 
     method = HEI()
     rows: list[Row] = []
-    exact_panels, our_panels = [], []
-    for row, ours, exact in run(method, draws, seed):
+    exact_panels, our_panels, paths = [], [], []
+    for row, sampler, ours, exact in run(method, draws, seed):
         show(row)
         rows.append(row)
+        untuned = method.untuned(sampler.target, jax.random.key(seed))
+        for label, params in (("HEI", sampler.params), ("HEI, not tuned", untuned.params)):
+            paths.append(chain_view(row.target, label, method.kernel, params, jax.random.key(seed + 1)))
         view = SYNTHETIC[row.target].view
         exact_panels.append(Panel(exact, view, f"({row.letter}) {row.target}", f"−E log π* = {row.exact:.3f}"))
         our_panels.append(Panel(ours, view, "", f"{row.estimate:.3f}   SW {row.distance:.3f} (floor {row.floor:.3f})"))
     figure = histogram_grid([exact_panels, our_panels], ["exact draws", f"HEI, T={method.steps}"])
+    write_views(out, paths)
     picture = save_figure(figure, out / "demo.png")
     config: dict[str, Any] = {"method": method.name, **asdict(method), "draws": draws, "seed": seed}
     results = write_results(out, "demo", "ergodic demo", config, [row._asdict() for row in rows])

@@ -15,8 +15,21 @@ from .._version import __version__
 from ..storage import write_atomically
 
 
-def write_results(out: Path, name: str, command: str, config: dict[str, Any], results: Any) -> Path:
-    """Write ``out/results.json`` atomically."""
+def write_results(
+    out: Path,
+    name: str,
+    command: str,
+    config: dict[str, Any],
+    results: Any,
+    *,
+    tables: list[dict[str, Any]] | None = None,
+    figures: list[dict[str, str]] | None = None,
+) -> Path:
+    """Write ``out/results.json`` atomically.
+
+    ``tables`` (title, note, columns, rows) and ``figures`` (file, title, caption) are what the report page shows.
+    """
+    shown = {key: value for key, value in (("tables", tables), ("figures", figures)) if value is not None}
     document = {
         "experiment": name,
         "command": command,
@@ -27,6 +40,7 @@ def write_results(out: Path, name: str, command: str, config: dict[str, Any], re
             "python": platform.python_version(),
             **{package: version(package) for package in ("jax", "jaxlib", "numpy")},
         },
+        **shown,
         "results": results,
     }
     path = out / "results.json"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..target import Truth
 from .style import COLOURS, INK, SOFT, new_figure, tidy
 
 
@@ -63,3 +64,44 @@ def floor_study(
         tidy(axis)
     right.set_ylim(bottom=0)
     return figure
+
+
+def chain_curves(panels: Sequence[tuple[str, float, Sequence[Curve]]]) -> Figure:
+    """E_{p_t}[log π*] against t, a small panel a target, each with its own truth."""
+    figure, axes = _small_panels(len(panels))
+    for axis, (title, truth, curves) in zip(axes, panels, strict=True):
+        axis.axhline(truth, color=SOFT, linewidth=1.2, linestyle=":", label="exact")
+        for curve in curves:
+            style = "--" if curve.dashed else "-"
+            axis.plot(curve.values, style, color=COLOURS[curve.colour], marker="o", markersize=2.5, label=curve.label)
+        axis.set_title(title, fontsize=9, color=INK)
+        tidy(axis)
+    axes[0].legend(fontsize=7, frameon=False)
+    figure.supxlabel("t, transitions", fontsize=9)
+    figure.supylabel(r"$E_{p_t}[\log \pi^*]$", fontsize=9)
+    return figure
+
+
+def training_curves(panels: Sequence[tuple[str, Truth, np.ndarray, np.ndarray, np.ndarray]]) -> Figure:
+    """Over training: HVI's bound and E[log π*], and HEI's E[log π*], with the true values."""
+    figure, axes = _small_panels(len(panels))
+    for axis, (title, truth, bound, hvi, hei) in zip(axes, panels, strict=True):
+        axis.plot(np.linspace(0, 1, len(bound)), bound, color=COLOURS["violet"], linewidth=0.8, label="HVI bound")
+        axis.plot(np.linspace(0, 1, len(hvi)), hvi, color=COLOURS["orange"], linewidth=0.8, label="HVI E[log π*]")
+        axis.plot(np.linspace(0, 1, len(hei)), hei, color=COLOURS["blue"], linewidth=1.2, label="HEI E[log π*]")
+        axis.axhline(truth.log_z, color=COLOURS["violet"], linewidth=1, linestyle=":", label="log Z")
+        axis.axhline(truth.expected_logdensity, color=SOFT, linewidth=1, linestyle=":", label="exact E[log π*]")
+        low = min(truth.expected_logdensity, truth.log_z) - 4
+        axis.set_ylim(low, max(truth.log_z, truth.expected_logdensity) + 1)
+        axis.set_title(title, fontsize=9, color=INK)
+        tidy(axis)
+    axes[0].legend(fontsize=6.5, frameon=False)
+    figure.supxlabel("part of training done (HVI: 1,000 iterations; HEI: 50)", fontsize=9)
+    return figure
+
+
+def _small_panels(count: int) -> tuple[Figure, list[Any]]:
+    columns = min(3, count)
+    rows = -(-count // columns)
+    figure = new_figure(3.4 * columns, 2.5 * rows)
+    return figure, list(figure.subplots(rows, columns, squeeze=False).ravel()[:count])
