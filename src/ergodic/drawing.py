@@ -71,7 +71,7 @@ def correlated(
 
     columns = _collect(sampler, n, batches(), count, size * chains, progress)
     gradients = columns["stats"]["gradients"].astype(np.int64)
-    deepest = gradients[: n // chains * chains].reshape(-1, chains).max(axis=1)
+    deepest = np.pad(gradients, (0, steps * chains - n)).reshape(steps, chains).max(axis=1)
     return Draws(**columns, cost=clock.cost(int(gradients.sum()), int(deepest.sum())), chains=chains)
 
 

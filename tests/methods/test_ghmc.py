@@ -7,6 +7,7 @@ import pytest
 
 import ergodic as eg
 from ergodic import programs
+from ergodic.methods import METHODS
 from ergodic.methods.ghmc import GHMC
 from statistics_ergodic import two_sample_p
 
@@ -63,7 +64,7 @@ def test_draws_are_correlated_and_say_so(fitted):
 
 
 def test_a_saved_sampler_draws_the_same_bits(fitted, tmp_path, monkeypatch):
-    monkeypatch.setitem(eg.methods.METHODS, "GHMC", GHMC)
+    monkeypatch.setitem(METHODS, "GHMC", GHMC)
     fitted.save(tmp_path / "s")
     back = eg.load(tmp_path / "s", target())
     for one, two in zip(jax.tree.leaves(fitted.params), jax.tree.leaves(back.params), strict=True):
@@ -72,9 +73,9 @@ def test_a_saved_sampler_draws_the_same_bits(fitted, tmp_path, monkeypatch):
     np.testing.assert_array_equal(one.unconstrained, two.unconstrained)
 
 
-def test_it_is_reproducible_and_a_second_fit_traces_and_compiles_nothing(fitted):
+def test_it_is_reproducible_and_a_second_fit_compiles_nothing(fitted):
     kept = len(programs._programs)
-    again, other = (SMALL.fit(target(), jax.random.key(k), progress=False) for k in (0, 1))
+    again, other = (SMALL.fit(fitted.target, jax.random.key(k), progress=False) for k in (0, 1))
     assert len(programs._programs) == kept
     assert again.cost.compile_seconds == other.cost.compile_seconds == 0
     for one, two in zip(jax.tree.leaves(again.params), jax.tree.leaves(fitted.params), strict=True):
@@ -82,11 +83,11 @@ def test_it_is_reproducible_and_a_second_fit_traces_and_compiles_nothing(fitted)
     assert not np.array_equal(again.params.state.position, other.params.state.position)
 
 
-def test_chains_that_start_outside_the_support_join_the_others():
+def test_chains_that_would_start_outside_the_support_join_the_others():
     half = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(1), name="gamma")
-    sampler = GHMC(chains=64, leapfrogs=2, iterations=5, burn_in=5).fit(half, jax.random.key(0), progress=False)
-    assert np.all(np.asarray(sampler.params.state.position) > 0)
-    assert np.all(sampler.sample(jax.random.key(1), 640, progress=False).unconstrained > 0)
+    state = jax.jit(lambda key: SMALL.begin(half, key))(jax.random.key(0)).state
+    assert np.all(np.asarray(state.position) > 0) and np.all(state.usable())
+    assert 2 < len(np.unique(state.position)) < 20
 
 
 BAD = {
@@ -115,7 +116,7 @@ def test_silly_settings_are_refused_by_name(settings, message):
 
 
 def test_a_trained_kernel_still_has_the_target_as_its_law():
-    """Chains started exact, 60 steps of a trained kernel: KS against exact draws; fails with probability 1e-4."""
+    """From N(0, I), 40 iterations and 60 steps: KS of one draw a chain against exact draws; failure rate 1e-4."""
     gaussian = eg.targets.get("gaussian")
     method = GHMC(chains=5000, leapfrogs=3, iterations=40, burn_in=60, learning_rate=0.01)
     draws = method.fit(gaussian, jax.random.key(0), progress=False).sample(jax.random.key(1), 5000, progress=False)

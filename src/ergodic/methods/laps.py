@@ -17,7 +17,7 @@ one chain are correlated, and up to ``chains`` draws there is one of each. They 
 whose acceptance was nearest to the wanted one, not with the last: the bisection of 1.7.1 takes one step more after it
 has found what it wanted and stays there (seen: 0.93 at step size 22, then 0.06 at 44 for the rest).
 
-Robnik, Cohn-Gordon & Seljak 2026, arXiv:2601.16696.
+Robnik & Seljak 2026, AISTATS, arXiv:2601.16696.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LAPS:
     initial_scale: float | tuple[float, ...] = 1.0
 
     name: ClassVar[str] = "LAPS"
-    title: ClassVar[str] = "Late adjusted parallel sampler, thousands of chains (Robnik et al.; BlackJAX)"
+    title: ClassVar[str] = "Late adjusted parallel sampler, thousands of chains (Robnik & Seljak; BlackJAX)"
 
     def __post_init__(self) -> None:
         settle(
