@@ -55,15 +55,15 @@ def shaken(params):
     return unravel(flat + 0.1 * jax.random.normal(jax.random.key(9), flat.shape, flat.dtype))
 
 
-def check_gradient(gradient, function, params, rtol, h=1e-6):
-    """Against central finite differences of a scalar function along ten random directions."""
+def check_gradient(value, gradient, function, params, rtol, h=1e-6):
+    """A scalar function's value, and its gradient against central differences along ten random directions."""
     flat, unravel = jax.flatten_util.ravel_pytree(params)
     directions = jax.random.normal(jax.random.key(8), (10, flat.size), flat.dtype)
-    values = jax.jit(jax.vmap(lambda shift: function(unravel(flat + shift))))(
-        jnp.concatenate([h * directions, -h * directions])
-    )
+    shifts = h * jnp.concatenate([directions, -directions, jnp.zeros((1, flat.size))])
+    values = jax.jit(jax.vmap(lambda shift: function(unravel(flat + shift))))(shifts)
+    np.testing.assert_allclose(value, values[-1], rtol=1e-10)
     along = directions @ jax.flatten_util.ravel_pytree(gradient)[0]
-    np.testing.assert_allclose(along, (values[:10] - values[10:]) / (2 * h), rtol=rtol, atol=1e-8)
+    np.testing.assert_allclose(along, (values[:10] - values[10:20]) / (2 * h), rtol=rtol, atol=1e-8)
     assert np.abs(along).min() > 1e-3  # it is not flat
 
 
@@ -214,7 +214,7 @@ def test_the_stationarity_test_has_power(stationary, mistake):
     accepted = (jnp.log(jax.random.uniform(keys[2], (N,))) < -error) & end.usable()
     moved = jnp.where(accepted[:, None], end.position, before.position)
     assert two_sample_p(moved, draw_gumbel(jax.random.key(2), N)) < 1e-6
-    assert float(jnp.std(log_jacobian, where=end.usable())) > 0.3
+    assert float(jnp.std(log_jacobian, where=end.usable())) > 0.2
 
 
 def test_acceptance_and_what_is_carried(stationary):
@@ -282,19 +282,6 @@ def test_all_forms_make_the_same_move(stationary):
     np.testing.assert_allclose(acceptance, np.where(info.diverged, 1, info.acceptance), rtol=1e-3, atol=1e-5)
 
 
-def test_the_acceptance_carries_the_jacobians_gradient(x64):
-    """∂ of mean[A g(x') + (1 - A) g(x)], the whole derivative of one transition, against finite differences."""
-    kernel = L2HMC(leapfrogs=2, hidden=4, head_factor=0.3)
-    params = shaken(init(kernel, jax.random.key(1), None, 2, jnp.float64, 0.5))
-    begin = start(GUMBEL, draw_gumbel(jax.random.key(2), 40).astype(jnp.float64))
-
-    def average(params):
-        proposal, acceptance, _ = kernel.differentiable_proposal(GUMBEL, params, begin, jax.random.key(3))
-        return jnp.mean(acceptance * proposal.logdensity + (1 - acceptance) * begin.logdensity)
-
-    check_gradient(jax.jit(jax.grad(average))(params), average, params, rtol=1e-6)
-
-
 # As the kernel of an ergodic chain.
 
 PARTICLES, STEPS = 16, 3
@@ -350,30 +337,32 @@ def test_a_chains_gradient_equals_finite_differences_with_accepts_held(x64):
         end, _ = jax.lax.scan(step, begin, (transitions, keys, accepted))
         return jnp.mean(end.logdensity)
 
-    np.testing.assert_allclose(held(params.transitions), estimate.final, rtol=1e-10)
-    check_gradient(gradient.transitions, held, params.transitions, rtol=1e-5)
+    check_gradient(estimate.final, gradient.transitions, held, params.transitions, rtol=1e-5)
 
 
 def test_the_acceptances_part_is_exact_where_the_rest_is_linear(x64):
-    """One transition on log π* = a·x: the held part + ∂A (log π*(x') - log π*(x)), written out."""
+    """One transition on log π* = g = a·x: ∂ of 1[accepted] g(x') + A (g(x') - g(x)), the brackets held, log|J| in A."""
     density = batched(lambda x: jnp.sum(jnp.array([0.7, -1.2]) * x))
     kernel = L2HMC(leapfrogs=2, hidden=4, head_factor=0.5)
     params = shaken(init(kernel, jax.random.key(1), None, 2, jnp.float64, 0.8))
     begin = start(density, jax.random.normal(jax.random.key(2), (50, 2), jnp.float64))
 
     def through(params):
-        return jnp.mean(kernel.differentiable_transition(density, params, begin, KEY)[0].logdensity)
+        end, info = kernel.differentiable_transition(density, params, begin, KEY)
+        return jnp.mean(end.logdensity), info
+
+    propose = jax.jit(lambda params: kernel.differentiable_proposal(density, params, begin, KEY))
+    proposal, acceptance, _ = propose(params)
+    (value, info), gradient = jax.jit(jax.value_and_grad(through, has_aux=True))(params)
+    assert 0.2 < np.mean(info.accepted) < 0.95
+    gain, now = proposal.logdensity - begin.logdensity, acceptance
 
     def written_out(params):
-        proposal, acceptance, info = kernel.differentiable_proposal(density, params, begin, KEY)
-        gain = jax.lax.stop_gradient(proposal.logdensity - begin.logdensity)
+        proposal, acceptance, _ = propose(params)
         held = jnp.where(info.accepted, proposal.logdensity, begin.logdensity)
-        return jnp.mean(held + acceptance * gain), info
+        return jnp.mean(held + (acceptance - now) * gain)
 
-    expected, info = jax.jit(jax.grad(written_out, has_aux=True))(params)
-    assert 0.2 < np.mean(info.accepted) < 0.95
-    for one, other in zip(*map(jax.tree.leaves, (jax.jit(jax.grad(through))(params), expected)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    check_gradient(value, gradient, written_out, params, rtol=1e-6)
 
 
 def tuned_chain(acceptance_gradient):

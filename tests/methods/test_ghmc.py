@@ -115,6 +115,7 @@ def test_silly_settings_are_refused_by_name(settings, message):
         GHMC(**settings)
 
 
+@pytest.mark.slow
 def test_a_trained_kernel_still_has_the_target_as_its_law():
     """From N(0, I), 40 iterations and 60 steps: KS of one draw a chain against exact draws; failure rate 1e-4."""
     gaussian = eg.targets.get("gaussian")
@@ -126,7 +127,10 @@ def test_a_trained_kernel_still_has_the_target_as_its_law():
 
 @pytest.mark.slow
 def test_it_mixes_on_the_authors_correlated_gaussian_as_theirs_does():
-    """ESS a step, their estimator: theirs 0.261 against HMC's 0.0056. Ours must be 20 times HMC's at ε = 0.1."""
+    """ESS a step, their estimator: theirs 0.261 against HMC's 0.0056. Ours must be 20 times HMC's at ε = 0.1.
+
+    Fixed seed: 8 of seeds 0 to 9 are; the other two are still on training's plateau after 5,000 iterations.
+    """
     from benchmarks.l2hmc import hmc_effective_size, l2hmc_effective_size
 
     learned, plain = l2hmc_effective_size(seed=0)["ess_per_step"], hmc_effective_size(0.1)["ess_per_step"]

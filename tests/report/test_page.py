@@ -255,7 +255,10 @@ def visit(run, browser):
 
     def visit(width=1280, height=900, scheme="light", motion="reduce"):
         context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion=motion
+            bypass_csp=True,  # Playwright evaluates text to wait for things; the page itself forbids that
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            reduced_motion=motion,
         )
         contexts.append(context)
         page = context.new_page()

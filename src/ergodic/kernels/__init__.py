@@ -2,6 +2,7 @@
 
 from .ensemble import Ensemble, Info, start
 from .hmc import HMC, HMCParams
+from .l2hmc import L2HMC, L2HMCParams
 from .leapfrog import leapfrog
 
-__all__ = ["HMC", "Ensemble", "HMCParams", "Info", "leapfrog", "start"]
+__all__ = ["HMC", "L2HMC", "Ensemble", "HMCParams", "Info", "L2HMCParams", "leapfrog", "start"]

@@ -28,10 +28,9 @@ the accept decisions held, equations 8 and 9, has no Jacobian in it. What holdin
 
 with g(x) the expectation of log π*(x_T) from there on. There the Jacobian's gradient belongs. For the plain leapfrog
 ΔH is small, and so is the term. Here it is not: with the decisions held nothing keeps the networks from contracting
-towards the mode, log|J| falls, and soon every move is rejected. (Ten transitions tuned on four of the paper's targets,
-three seeds: with the decisions held acceptance falls below 0.17 and E[log π*] ends 1 to 8 below the exact value; with
-the term it ends within 0.17 of it.) g is not the kernel's to know, so `differentiable_transition` takes the term to
-first order in the jump, through the run's own ∂g at x_t:
+towards the mode, log|J| falls, and soon every move is rejected
+(the slow test `test_tuning_needs_the_jacobians_gradient` shows it). g is not the kernel's to know, so
+`differentiable_transition` takes the term to first order in the jump, through the run's own ∂g at x_t:
 
     x_t = x + (1[accepted] + A - stop(A)) (x' - x)
 

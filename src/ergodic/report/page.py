@@ -81,8 +81,7 @@ def write_page(run: Path, out: Path | None = None) -> Path:
         views=views,
         style=style,
         script=script,
-        # 'unsafe-eval': nothing here evaluates text, but programs that drive a browser do.
-        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)} 'unsafe-eval'",
+        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
     )
     path = out if out is not None else run / "report.html"
     try:
