@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	@echo "==> pytest (fast tests; 'make test-all' adds the slow ones)"
 	@command -v chromium >/dev/null || echo "    no Chromium found: the report page's browser tests are skipped (install 'chromium' to run them)"
-	$(TESTENV) $(BIN)/python -m pytest -n 2
+	$(TESTENV) $(BIN)/python -m pytest -n 2 --durations=15
 
 test-all: $(VENV)/.installed-test
 	@echo "==> pytest, slow tests included"
