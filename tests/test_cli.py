@@ -100,6 +100,16 @@ def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
     assert "is gone" in fails(capsys, "sample", file, "-n", 10)
 
 
+def test_weighted_and_correlated_draws_say_what_they_are_worth(capsys, tmp_path):
+    settings = ("-s", "temperatures=20", "-s", "pilots=2", "-s", "initial_scale=3")
+    run(capsys, "fit", "gaussian", "--method", "hais", *settings, "-o", tmp_path / "h")
+    _, out, _ = run(capsys, "sample", tmp_path / "h", "-n", 200, "-o", tmp_path / "h.nc")
+    assert "200 weighted draws" in out and "log Z" in out and "independent draws" in out
+    run(capsys, "fit", "gaussian", "--method", "SGHMC", "-s", "burn_in=10", "-s", "thin=1", "-o", tmp_path / "s")
+    _, out, _ = run(capsys, "sample", tmp_path / "s", "-n", 500, "-o", tmp_path / "s.npz")
+    assert "500 correlated draws" in out and "worth" in out and "log Z" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

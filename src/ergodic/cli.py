@@ -295,6 +295,11 @@ def sample(
         f"E[log π*] {draws.mean(draws.logdensity):.5g}   "
         + "   ".join(f"{name} {column.mean():.3g}" for name, column in stats.items() if name != "log_weight")
     )
+    if not draws.independent:
+        _say(f"worth {draws.effective_size():,.0f} independent draws")
+    if draws.kind == "weighted":
+        estimate, error = draws.log_z()
+        _say(f"log Z {estimate:.4f} ± {error:.4f}")
     for worry in worries(draws):
         _warn(worry)
     _say(f"saved {out}")
