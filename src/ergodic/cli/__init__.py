@@ -1,0 +1,80 @@
+"""The command line. Each command is a few lines over the library; errors are one line and a non-zero exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ErgodicError
+from . import models, studies
+from .console import say
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Independent, low-bias draws from an unnormalised log-density: short, tuned chains of HMC.",
+    epilog="Add --debug to any command to see the full traceback of an error.",
+)
+reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
+
+app.command()(studies.demo)
+app.command("targets")(models.list_targets)
+app.command("methods")(models.list_methods)
+app.command()(models.check)
+app.command()(models.fit)
+app.command()(models.sample)
+app.command()(studies.report)
+app.add_typer(reproduce, name="reproduce")
+reproduce.command()(studies.entropy)
+reproduce.command()(studies.synthetic)
+
+# click's base of usage errors, from whichever click typer carries
+CommandError: type[Any] = typer.BadParameter.__mro__[2]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .._version import __version__
+
+        say(f"ergodic {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Independent, low-bias draws from an unnormalised log-density: short, tuned chains of HMC."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: run a command; print an error as one line unless --debug is given."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    try:
+        try:
+            code = app([word for word in words if word != "--debug"], prog_name="ergodic", standalone_mode=False)
+        except SystemExit as stop:  # typer turns Ctrl-C into this, silently
+            code = stop.code
+        if code == 130:
+            raise KeyboardInterrupt
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted: nothing further was written", file=sys.stderr)
+        sys.exit(130)
+    except CommandError as error:
+        message = error.format_message()
+        print(f"error: {message} (see ergodic --help)" if message else "", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        if debug:
+            raise
+        kind = "" if isinstance(error, ErgodicError) else f"{type(error).__name__}: "
+        first = (str(error).strip().splitlines() or ["(no message)"])[0]
+        print(f"error: {kind}{first}", file=sys.stderr)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)

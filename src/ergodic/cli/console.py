@@ -1,0 +1,38 @@
+"""What commands share: the console, a few words on it, and the options that several take."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ..errors import ConfigError
+
+console = Console(width=None if sys.stdout.isatty() else 110)
+
+Dim = Annotated[int | None, typer.Option(help="Length of the position, when MODEL is a plain function.")]
+Model = Annotated[str, typer.Argument(help="A built-in target's name, or path/to/file.py:object.")]
+Out = Annotated[Path, typer.Option(help="Directory for results and figures.")]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+
+
+def say(text: str = "") -> None:
+    """Print text as it is: no markup (``E[log π*]`` is not a style), no colouring of numbers."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """A line on stderr that something is amiss."""
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def key_of(seed: int) -> Any:
+    """The random key of a seed."""
+    import jax
+
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"--seed must be between 0 and 2^63, not {seed}")
+    return jax.random.key(seed)

@@ -1,0 +1,134 @@
+"""Commands for whole runs: the demo, the paper's studies, and the page of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from .console import Out, Seed, console, say
+
+if TYPE_CHECKING:
+    from ..experiments.demo import Row
+
+
+def demo(
+    out: Out = Path("runs/demo"),
+    draws: Annotated[int, typer.Option("-n", "--draws", help="Draws a target.")] = 100_000,
+    seed: Seed = 0,
+) -> None:
+    """Fit HEI to the paper's six targets, draw, and hold the draws against exact ones."""
+    from ..experiments.demo import demo as run_demo
+    from ..report.page import write_page
+    from ..storage import require_writable
+    from ..validation import positive_int
+
+    positive_int(draws, "draws")
+    require_writable(out / "results.json")
+    say(f"HEI on the paper's six targets, {draws:,} independent draws each (seed {seed})\n")
+    rows: list[Row] = []
+
+    def show(row: Row) -> None:
+        rows.append(row)
+        say(
+            f"  ({row.letter}) {row.target:9s}  compile {row.compile_seconds:4.1f} s  "
+            f"tune {row.tuning_seconds:4.2f} s  draw {row.sampling_seconds:4.2f} s  -E log π* {row.estimate:.3f}"
+        )
+
+    with console.status("compiling and tuning"):
+        results, picture = run_demo(out, draws, seed, show)
+    say()
+    console.print(_demo_table(rows))
+    say(
+        "SW: sliced Wasserstein distance to exact draws; floor: between two exact samples.\n"
+        "Read SW beside E[log π*]: HEI's objective sees only the latter, which is blind to how\n"
+        "mass is split between modes (the ring) and along a ridge (the waves)."
+    )
+    say(f"\nfigure   {picture}\nresults  {results}\nreport   {write_page(out)}")
+
+
+def _demo_table(rows: list[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in (
+        "",
+        "target",
+        "-E log π*",
+        "exact",
+        "SW",
+        "floor",
+        "accept",
+        "tune s",
+        "draw s",
+        "draws/s",
+    ):
+        table.add_column(column, justify="left" if column in ("", "target") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row.letter,
+            row.target,
+            f"{row.estimate:.3f}",
+            f"{row.exact:.3f}",
+            f"{row.distance:.3f}",
+            f"{row.floor:.3f}",
+            f"{row.acceptance:.2f}",
+            f"{row.tuning_seconds:.2f}",
+            f"{row.sampling_seconds:.2f}",
+            f"{row.draws_per_second:,.0f}",
+        )
+    return table
+
+
+def entropy(
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "cpu",
+    out: Out = Path("runs/entropy"),
+) -> None:
+    """Section 3.3: the entropy constraint. Two figures of the paper, one of ours, and which claims hold."""
+    from ..experiments.entropy import reproduce
+    from ..report.page import write_page
+    from ..storage import require_writable
+
+    require_writable(out / "results.json")
+    reproduce(preset, out, say)
+    say(f"\nfigures and results in {out}, and the page {write_page(out)}")
+
+
+def synthetic(
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "cpu",
+    out: Out = Path("runs/synthetic"),
+) -> None:
+    """Section 4.1: every method on the six targets. Tables 2 and 3 (left), the figures, and the report page.
+
+    A run that was stopped goes on where it was when it is started again with the same --out.
+    """
+    from ..experiments.synthetic import reproduce
+    from ..report.page import write_page
+    from ..storage import require_writable
+
+    require_writable(out / "results.json")
+    results = reproduce(preset, out, say)
+    for table in results["tables"]:
+        say()
+        console.print(_table(table))
+    say(f"\nreport   {write_page(out)}")
+
+
+def _table(table: dict[str, Any]) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold", title=Text(table["title"]), title_justify="left")
+    for index, column in enumerate(table["columns"]):
+        shown.add_column(column, justify="right" if index else "left", no_wrap=True)
+    for row in table["rows"]:
+        shown.add_row(*("" if cell is None else str(cell) for cell in row))
+    return shown
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run's directory, with its results.json.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The page; RUN/report.html when left out.")] = None,
+) -> None:
+    """Make one self-contained HTML page of a run."""
+    from ..report.page import write_page
+
+    say(f"report   {write_page(run, out)}")
