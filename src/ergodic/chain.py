@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .initial import DiagonalGaussian
-from .kernels import Ensemble, start
+from .kernels import Ensemble, Info, start
 from .kernels.ensemble import BatchedDensity
 
 
@@ -71,19 +71,12 @@ def advance(
             stats.diverging | info.diverged,
             info.energy_error,
         )
-        averages = (
-            _expected(ensemble),
-            jnp.mean(info.acceptance),
-            jnp.mean(info.diverged.astype(dtype)),
-        )
-        return (ensemble, stats), averages
+        return (ensemble, stats), _averages(ensemble, info)
 
     nothing = RunStats(jnp.zeros(particles, dtype), jnp.zeros(particles, bool), jnp.zeros(particles, dtype))
-    (end, stats), (logdensity, acceptance, divergence) = jax.lax.scan(
-        step, (ensemble, nothing), (transitions, jax.random.split(key, steps))
-    )
-    begin = _expected(ensemble)[None]
-    return end, stats, Trace(jnp.concatenate([begin, logdensity]), acceptance, divergence)
+    keys = jax.random.split(key, steps)
+    (end, stats), averages = jax.lax.scan(step, (ensemble, nothing), (transitions, keys))
+    return end, stats, _trace(ensemble, averages)
 
 
 def path(
@@ -95,14 +88,11 @@ def path(
 
     def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, Any]:
         ensemble, info = kernel.transition(density, inputs[0], ensemble, inputs[1])
-        dtype = ensemble.position.dtype
-        averages = (_expected(ensemble), jnp.mean(info.acceptance), jnp.mean(info.diverged.astype(dtype)))
-        return ensemble, (ensemble.position, *averages)
+        return ensemble, (ensemble.position, _averages(ensemble, info))
 
     keys = jax.random.split(chain_key, params.steps)
-    _, (positions, logdensity, acceptance, divergence) = jax.lax.scan(step, ensemble, (params.transitions, keys))
-    curve = jnp.concatenate([_expected(ensemble)[None], logdensity])
-    return jnp.concatenate([ensemble.position[None], positions]), Trace(curve, acceptance, divergence)
+    _, (positions, averages) = jax.lax.scan(step, ensemble, (params.transitions, keys))
+    return jnp.concatenate([ensemble.position[None], positions]), _trace(ensemble, averages)
 
 
 def simulate(
@@ -112,6 +102,18 @@ def simulate(
     start_key, chain_key = jax.random.split(key)
     ensemble = start(density, params.initial.sample(start_key, particles))
     return advance(density, kernel, params.transitions, ensemble, chain_key)
+
+
+def _averages(ensemble: Ensemble, info: Info) -> tuple[Array, Array, Array]:
+    """What the trace keeps of one transition."""
+    dtype = ensemble.position.dtype
+    return _expected(ensemble), jnp.mean(info.acceptance), jnp.mean(info.diverged.astype(dtype))
+
+
+def _trace(begin: Ensemble, averages: tuple[Array, Array, Array]) -> Trace:
+    """The averages of T transitions, after that of the start."""
+    logdensity, acceptance, divergence = averages
+    return Trace(jnp.concatenate([_expected(begin)[None], logdensity]), acceptance, divergence)
 
 
 def _expected(ensemble: Ensemble) -> Float[Array, ""]:

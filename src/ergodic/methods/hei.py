@@ -29,7 +29,7 @@ from ..kernels import HMC
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..tuning.ascent import ADAM, check_adam, maximise
+from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.emlbo import GRADIENTS, Emlbo
 from ..tuning.entropy import CONSTRAINTS, check_floor, resolve_floor
 from ..validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
@@ -131,17 +131,7 @@ class HEI:
         floor = resolve_floor(self.entropy_floor, params.initial)
         require_usable(target, check_key, params.initial)
         objective = Emlbo(self.kernel, self.particles, self.gradient, self.constraint, self.tune_initial)
-        params, record, _ = maximise(
-            objective,
-            target.density,
-            params,
-            train_key,
-            iterations=self.iterations,
-            learning_rate=self.learning_rate,
-            numbers=(floor,),
-            adam=self.adam,
-            progress=progress,
-        )
+        params, record = train(self, objective, target.density, params, train_key, numbers=(floor,), progress=progress)
         depth = len(record.get("objective", ())) * objective.depth(self.steps)
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 

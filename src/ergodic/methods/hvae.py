@@ -29,7 +29,7 @@ from ..kernels.ensemble import BatchedDensity
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..tuning.ascent import ADAM, check_adam, maximise
+from ..tuning.ascent import ADAM, check_adam, train
 from ..validation import choice, finite_float, numbers, positive_float, positive_int, settle
 
 
@@ -96,16 +96,7 @@ class HVAE:
         check_key, train_key = jax.random.split(key)
         params = self.begin(target, key)
         require_usable(target, check_key, params.initial)
-        params, record, _ = maximise(
-            _HvaeElbo(self),
-            target.density,
-            params,
-            train_key,
-            iterations=self.iterations,
-            learning_rate=self.learning_rate,
-            adam=self.adam,
-            progress=progress,
-        )
+        params, record = train(self, _HvaeElbo(self), target.density, params, train_key, progress=progress)
         depth = len(record.get("objective", ())) * 2 * self.depth  # forward and back
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 

@@ -22,7 +22,7 @@ from ..models.mlp import init_mlp
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..tuning.ascent import ADAM, check_adam, maximise
+from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.hvi_elbo import HviElbo, HVIParams
 from ..validation import boolean, finite_float, numbers, positive_float, positive_int, settle
 
@@ -92,14 +92,12 @@ class HVI:
         begin_key, check_key, train_key = jax.random.split(key, 3)
         params = self.begin(target, begin_key)
         require_usable(target, check_key, params.initial)
-        params, record, _ = maximise(
+        params, record = train(
+            self,
             HviElbo(self.leapfrogs, self.particles, self.tune_initial),
             target.density,
             params,
             train_key,
-            iterations=self.iterations,
-            learning_rate=self.learning_rate,
-            adam=self.adam,
             progress=progress,
         )
         depth = len(record.get("objective", ())) * 2 * self.depth  # forward and back

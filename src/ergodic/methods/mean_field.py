@@ -19,7 +19,7 @@ from ..initial import DiagonalGaussian, diagonal
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..tuning.ascent import ADAM, check_adam, maximise
+from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.elbo import Elbo
 from ..validation import finite_float, numbers, positive_float, positive_int, settle
 
@@ -67,16 +67,7 @@ class MeanField:
         check_key, train_key = jax.random.split(key)
         params = self.begin(target, key)
         require_usable(target, check_key, params)
-        params, record, _ = maximise(
-            Elbo(self.particles),
-            target.density,
-            params,
-            train_key,
-            iterations=self.iterations,
-            learning_rate=self.learning_rate,
-            adam=self.adam,
-            progress=progress,
-        )
+        params, record = train(self, Elbo(self.particles), target.density, params, train_key, progress=progress)
         depth = len(record.get("objective", ()))
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 

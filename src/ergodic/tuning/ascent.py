@@ -38,6 +38,31 @@ def check_adam(value: Any, what: str) -> tuple[float, float, float]:
     return beta1, beta2, epsilon
 
 
+def train(
+    method: Any,
+    objective: Any,
+    density: Density,
+    params: Any,
+    key: Array,
+    *,
+    numbers: tuple[float, ...] = (),
+    progress: bool | None = None,
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """`maximise` with a method's own ``iterations``, ``learning_rate`` and ``adam``, for objectives without a carry."""
+    params, record, _ = maximise(
+        objective,
+        density,
+        params,
+        key,
+        iterations=method.iterations,
+        learning_rate=method.learning_rate,
+        numbers=numbers,
+        adam=method.adam,
+        progress=progress,
+    )
+    return params, record
+
+
 def maximise(
     objective: Any,
     density: Density,
