@@ -14,7 +14,7 @@ from .errors import ConfigError, DrawsWarning, ErgodicError, ModelError, Storage
 from .methods import GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Rejection
 from .sampler import Sampler, fit
 from .storage import load
-from .target import Target, Truth
+from .target import Model, Target, Truth
 
 __all__ = [
     "GHMC",
@@ -32,6 +32,7 @@ __all__ = [
     "DrawsWarning",
     "ErgodicError",
     "MeanField",
+    "Model",
     "ModelError",
     "Rejection",
     "Sampler",

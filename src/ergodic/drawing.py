@@ -121,5 +121,4 @@ def _collect(
         "logdensity": logdensity,
         "stats": stats,
         "trace": {name: np.mean([trace[name] for trace in traces], axis=0) for name in traces[0]},
-        "attributes": sampler.method.attributes(),
     }

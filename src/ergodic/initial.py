@@ -6,7 +6,7 @@ x0 = mean + scale * ε,    ε ~ N(0, I)            (the paper's f_φ0(ε), equat
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from .target import Target
 
 
 class DiagonalGaussian(NamedTuple):
@@ -51,6 +54,16 @@ def diagonal(mean: Any, scale: Any, dim: int, dtype: Any) -> DiagonalGaussian:
         return jnp.asarray(np.broadcast_to(array, (dim,)))
 
     return DiagonalGaussian(vector(mean, "initial_mean"), vector(np.log(scale), "initial_scale"))
+
+
+def starting(target: Target, mean: Any = None, scale: Any = None, default_scale: float = 1.0) -> DiagonalGaussian:
+    """P0 as a method's settings say; where they say nothing, the target's prior; without one, N(0, default_scale²)."""
+    prior = target.prior
+    if mean is None:
+        mean = 0.0 if prior is None else prior.mean
+    if scale is None:
+        scale = default_scale if prior is None else np.exp(prior.log_scale)
+    return diagonal(mean, scale, target.dim, target.dtype)
 
 
 def scale_for_entropy(entropy: float, dim: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ._version import __version__
 from .draws import Draws
 from .errors import ConfigError, DrawsWarning
 from .programs import Cost
@@ -49,6 +50,7 @@ class Sampler:
         if chunk is not None:
             chunk = positive_int(chunk, "chunk")
         draws = self.method.draw(self, require_key(key), n, chunk=chunk, progress=progress)
+        draws = replace(draws, attributes=self.attributes(key))
         lost = int(np.sum(~np.isfinite(draws.logdensity)))
         if lost:
             warnings.warn(
@@ -57,6 +59,18 @@ class Sampler:
                 stacklevel=2,
             )
         return draws
+
+    def attributes(self, key: Array) -> dict[str, Any]:
+        """Plain facts about draws made with this key: the method and its settings, seed, versions."""
+        words = np.asarray(key if key.dtype == jnp.uint32 else jax.random.key_data(key)).ravel()
+        seed = sum(int(word) << (32 * place) for place, word in enumerate(reversed(words)))
+        return {
+            **self.method.attributes(),
+            "target": self.target.name,
+            "seed": str(seed),
+            "ergodic_version": __version__,
+            "jax_version": jax.__version__,
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""

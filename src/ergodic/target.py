@@ -11,7 +11,7 @@ and `Density` is log π* on flat vectors, hashable so that compiled programs can
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .errors import TargetError
+from .initial import DiagonalGaussian
 from .validation import finite_float
 
 LogDensity = Callable[[Any], Array]
@@ -166,6 +167,23 @@ class Truth(NamedTuple):
         return self.log_z - self.expected_logdensity
 
 
+class Model(NamedTuple):
+    """What a modelling language knows of a target beside its density, for ArviZ; any part may be missing."""
+
+    dims: Mapping[str, Sequence[str]] = {}
+    """Names of the dimensions of constrained values and of observed data, by variable."""
+    coords: Mapping[str, Sequence[Any]] = {}
+    """Labels along a named dimension."""
+    observed: Mapping[str, np.ndarray] = {}
+    """Observed data, by site."""
+    constant: Mapping[str, np.ndarray] = {}
+    """Data that were conditioned on, by name."""
+    log_likelihood: Callable[[Any], dict[str, Array]] | None = None
+    """``log_likelihood(position)``: log p(y_i | x) of every observation, by site, of one unconstrained position."""
+    predictive: Callable[[Any, Array], dict[str, Array]] | None = None
+    """``predictive(position, key)``: data simulated from one unconstrained position, by site."""
+
+
 class Target:
     """What to sample.
 
@@ -176,7 +194,10 @@ class Target:
       names: one name a flat coordinate; made from the pytree's paths when left out.
       name: what to call the target in tables and files.
       truth: a `Truth`, or a function that computes it when first asked for.
-      prior_entropy: entropy of the prior in nats; methods that follow the paper start P0 with it.
+      prior: the prior's mean and spread on flat unconstrained positions, where P0 then starts.
+      prior_entropy: entropy of the prior in nats, when only that is known; methods that follow the paper start P0
+        with it.
+      model: dimension names, observed data and predictions, for ArviZ.
       minibatch: ``minibatch(position, key)``, an unbiased estimate of log π*(x) from a random part of the data, for
         methods that take stochastic gradients.
     """
@@ -190,7 +211,9 @@ class Target:
         names: Sequence[str] | None = None,
         name: str | None = None,
         truth: Truth | Callable[[], Truth] | None = None,
+        prior: DiagonalGaussian | None = None,
         prior_entropy: float | None = None,
+        model: Model | None = None,
         minibatch: Callable[[Any, Array], Array] | None = None,
     ):
         if not callable(logdensity):
@@ -203,6 +226,13 @@ class Target:
             raise TargetError(f"{len(self.names)} names for {self.dim} coordinates; give one a flat coordinate")
         self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
         self.prior_entropy = None if prior_entropy is None else finite_float(prior_entropy, "prior_entropy")
+        if prior is not None and (prior.mean.shape != (self.dim,) or prior.log_scale.shape != (self.dim,)):
+            raise TargetError(
+                f"the prior's mean and log_scale must have {self.dim} values, one a flat coordinate, "
+                f"not {prior.mean.shape} and {prior.log_scale.shape}"
+            )
+        self.prior = prior
+        self.model = Model() if model is None else model
         self._truth = truth
         _check_scalar(_abstract(self.density, self.layout, "logdensity"), "logdensity", self.dtype)
         if constrain is not None:

@@ -26,10 +26,10 @@ from jaxtyping import Array, Float
 from ..drawing import correlated
 from ..draws import Batch
 from ..errors import ConfigError
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, positive_float, positive_int, settle
+from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from .peers import Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
 
 _PLANNED = 1000
@@ -57,8 +57,9 @@ class ChEES:
       learning_rate: Adam's, on the log trajectory length.
       step_size: ε that adaptation starts from; the first trajectory is one such step.
       max_leapfrogs: the longest trajectory that adaptation may try, in steps.
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat coordinate.
-      initial_scale: its scale, likewise.
+      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
+        coordinate. None: the prior's, or 0.
+      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 64
@@ -67,8 +68,8 @@ class ChEES:
     learning_rate: float = 0.025
     step_size: float = 0.1
     max_leapfrogs: int = 1000
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "ChEES"
     title: ClassVar[str] = "ChEES-HMC, many chains (Hoffman, Radul & Sountsov; BlackJAX)"
@@ -79,8 +80,8 @@ class ChEES:
             **dict.fromkeys(("chains", "warmup", "max_leapfrogs"), positive_int),
             **dict.fromkeys(("learning_rate", "step_size"), positive_float),
             target_acceptance=fraction,
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
         )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for ChEES: it learns from how they differ")
@@ -89,7 +90,7 @@ class ChEES:
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
-        return diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> ChEESParams:
         """The parameters before any tuning; also their shapes, for reading a file."""

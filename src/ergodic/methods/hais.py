@@ -24,12 +24,12 @@ from jaxtyping import Array, Float
 from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..kernels.annealed import REFRESHMENTS, Annealed, annealed_move, begin, log_ratio
 from ..programs import Stopwatch, compiled
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import choice, finite_float, numbers, positive_float, positive_int, settle
+from ..validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 class HAISParams(NamedTuple):
@@ -61,7 +61,7 @@ class HAIS:
       schedule: ``"linear"`` or ``"sigmoid"``.
       acceptance: what the step size is adapted to.
       pilots, particles: pilot runs for that, each of 1/10 of the temperatures.
-      initial_mean, initial_scale: p0.
+      initial_mean, initial_scale: p0. None: the prior's, or 0 and 1.
       step_size: the step size it starts with.
     """
 
@@ -72,8 +72,8 @@ class HAIS:
     acceptance: float = 0.7
     pilots: int = 30
     particles: int = 100
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
     step_size: float = 0.1
 
     name: ClassVar[str] = "HAIS"
@@ -88,8 +88,8 @@ class HAIS:
             **dict.fromkeys(("acceptance", "step_size"), positive_float),
             refresh=choice(*REFRESHMENTS),
             schedule=choice("linear", "sigmoid"),
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
         )
 
     @property
@@ -100,7 +100,7 @@ class HAIS:
     def begin(self, target: Target, key: Array) -> HAISParams:
         """The parameters before the step size is adapted."""
         return HAISParams(
-            diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype),
+            starting(target, self.initial_mean, self.initial_scale),
             jnp.full(target.dim, math.log(self.step_size), target.dtype),
             jnp.asarray(schedule(self.schedule, self.temperatures), target.dtype),
         )

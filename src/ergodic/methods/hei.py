@@ -24,7 +24,7 @@ from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
 from ..errors import ConfigError
-from ..initial import DiagonalGaussian, diagonal, scale_for_entropy
+from ..initial import DiagonalGaussian, scale_for_entropy, starting
 from ..kernels import HMC
 from ..programs import Stopwatch
 from ..sampler import Sampler
@@ -47,8 +47,8 @@ class HEI:
       iterations: Adam iterations. The paper's 50 also act as early stopping: see docs/results.md before raising it.
       particles: runs of the chain an iteration.
       learning_rate: Adam's, on log step size, log momentum variance, and P0's mean and log scale.
-      initial_mean: P0's mean at the start; one number, or one a flat coordinate.
-      initial_scale: P0's scale at the start, likewise. None: from the target's prior entropy, or √3.
+      initial_mean: P0's mean at the start; one number, or one a flat coordinate. None: the prior's, or 0.
+      initial_scale: P0's scale at the start, likewise. None: the prior's, or one with the prior's entropy, or √3.
       tune_initial: whether P0 is tuned; False keeps it as it starts.
       entropy_floor: h, in nats; ``"initial"``: the entropy P0 starts with; None: no constraint.
       constraint: ``"keep"`` (the paper's: φ0 stays when an update would break the floor) or ``"project"``.
@@ -63,7 +63,7 @@ class HEI:
     iterations: int = 50
     particles: int = 100
     learning_rate: float = 0.07
-    initial_mean: float | tuple[float, ...] = 0.0
+    initial_mean: float | tuple[float, ...] | None = None
     initial_scale: float | tuple[float, ...] | None = None
     tune_initial: bool = True
     entropy_floor: float | str | None = "initial"
@@ -81,7 +81,7 @@ class HEI:
             self,
             **dict.fromkeys(("steps", "leapfrogs", "iterations", "particles"), positive_int),
             learning_rate=positive_float,
-            initial_mean=numbers(finite_float),
+            initial_mean=optional(numbers(finite_float)),
             initial_scale=optional(numbers(positive_float)),
             tune_initial=boolean,
             entropy_floor=check_floor,
@@ -108,11 +108,9 @@ class HEI:
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """P0 as tuning starts."""
-        scale = self.initial_scale
-        if scale is None:
-            prior = target.prior_entropy
-            scale = DEFAULT_SCALE if prior is None else scale_for_entropy(prior, target.dim)
-        return diagonal(self.initial_mean, scale, target.dim, target.dtype)
+        entropy = target.prior_entropy
+        default = DEFAULT_SCALE if entropy is None else scale_for_entropy(entropy, target.dim)
+        return starting(target, self.initial_mean, self.initial_scale, default)
 
     def begin(self, target: Target, key: Array) -> ChainParams:
         """The parameters before any tuning; also their shapes, for reading a file."""

@@ -23,14 +23,14 @@ from jaxtyping import Array, Float
 from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..kernels import Ensemble, leapfrog, start
 from ..kernels.ensemble import BatchedDensity
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
-from ..validation import choice, finite_float, numbers, positive_float, positive_int, settle
+from ..validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 class HVAEParams(NamedTuple):
@@ -49,7 +49,7 @@ class HVAE:
       tempering: ``"none"`` (the ergodic paper's variant) or ``"fixed"``.
       temperature: T0, with fixed tempering.
       iterations, particles, learning_rate, adam: of the optimisation.
-      initial_mean, initial_scale: q0 as tuning starts.
+      initial_mean, initial_scale: q0 as tuning starts. None: the prior's, or 0 and 1.
       step_size: the step size it starts with.
     """
 
@@ -59,8 +59,8 @@ class HVAE:
     iterations: int = 1000
     particles: int = 100
     learning_rate: float = 0.02
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
     step_size: float = 0.05
     adam: tuple[float, float, float] = ADAM
 
@@ -75,8 +75,8 @@ class HVAE:
             **dict.fromkeys(("leapfrogs", "iterations", "particles"), positive_int),
             **dict.fromkeys(("temperature", "learning_rate", "step_size"), positive_float),
             tempering=choice("none", "fixed"),
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
             adam=check_adam,
         )
 
@@ -88,7 +88,7 @@ class HVAE:
     def begin(self, target: Target, key: Array) -> HVAEParams:
         """The parameters before tuning."""
         step = jnp.full(target.dim, math.log(self.step_size), target.dtype)
-        return HVAEParams(diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype), step)
+        return HVAEParams(starting(target, self.initial_mean, self.initial_scale), step)
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
         """Maximise the bound."""

@@ -16,7 +16,7 @@ from ..chain import ChainParams, simulate
 from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
-from ..initial import diagonal
+from ..initial import starting
 from ..kernels import HMC
 from ..models.mlp import init_mlp
 from ..programs import Stopwatch
@@ -24,7 +24,7 @@ from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.hvi_elbo import HviElbo, HVIParams
-from ..validation import boolean, finite_float, numbers, positive_float, positive_int, settle
+from ..validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class HVI:
       steps, leapfrogs: T and L.
       hidden: units of each step's reverse network.
       iterations, particles, learning_rate, adam: of the optimisation.
-      initial_mean, initial_scale: P0; the paper's is N(0, I).
+      initial_mean, initial_scale: P0; None: the prior's, or the paper's N(0, I).
       tune_initial: whether P0 is tuned with the rest. The paper keeps it standard normal.
       step_size: range from which the initial step sizes are drawn uniformly.
     """
@@ -46,8 +46,8 @@ class HVI:
     iterations: int = 1000
     particles: int = 100
     learning_rate: float = 0.01
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
     tune_initial: bool = False
     step_size: tuple[float, float] = (0.01, 0.025)
     adam: tuple[float, float, float] = ADAM
@@ -62,8 +62,8 @@ class HVI:
             self,
             **dict.fromkeys(("steps", "leapfrogs", "hidden", "iterations", "particles"), positive_int),
             learning_rate=positive_float,
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
             tune_initial=boolean,
             step_size=numbers(positive_float, 2),
             adam=check_adam,
@@ -79,7 +79,7 @@ class HVI:
         chain_key, network_key = jax.random.split(key)
         dim, dtype = target.dim, target.dtype
         return HVIParams(
-            diagonal(self.initial_mean, self.initial_scale, dim, dtype),
+            starting(target, self.initial_mean, self.initial_scale),
             HMC(self.leapfrogs).init(chain_key, self.steps, dim, dtype, self.step_size),
             jax.vmap(lambda key: init_mlp(key, dim, self.hidden, 2 * dim, dtype))(
                 jax.random.split(network_key, self.steps)

@@ -34,10 +34,10 @@ from jaxtyping import Array, Float
 from ..drawing import correlated
 from ..draws import Batch
 from ..errors import ConfigError
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, positive_float, positive_int, settle
+from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from .peers import Row, adapt, blackjax, lenient
 
 _STEPS = 15
@@ -68,15 +68,16 @@ class LAPS:
       chains: the ensemble. The paper has 4,096; all averages are over it.
       unadjusted: steps of phase one at most, one gradient each.
       adjusted: gradients a chain in phase two; a transition takes 30 (75 above dimension 200).
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat coordinate.
-      initial_scale: its scale, likewise.
+      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
+        coordinate. None: the prior's, or 0.
+      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 4096
     unadjusted: int = 500
     adjusted: int = 500
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "LAPS"
     title: ClassVar[str] = "Late adjusted parallel sampler, thousands of chains (Robnik & Seljak; BlackJAX)"
@@ -85,8 +86,8 @@ class LAPS:
         settle(
             self,
             **dict.fromkeys(("chains", "unadjusted", "adjusted"), positive_int),
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
         )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for LAPS: it learns from their averages")
@@ -97,7 +98,7 @@ class LAPS:
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
-        return diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> LAPSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""

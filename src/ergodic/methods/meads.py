@@ -23,10 +23,10 @@ from jaxtyping import Array, Float
 from ..drawing import correlated
 from ..draws import Batch
 from ..errors import ConfigError
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, positive_float, positive_int, settle
+from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from .peers import Row, adapt, blackjax, hamiltonian_batch, lenient
 
 
@@ -52,15 +52,16 @@ class MEADS:
       chains: chains that adapt together and run side by side; a multiple of ``folds``.
       folds: groups of chains; each is tuned by another, and one in turn waits at each step.
       warmup: adaptation steps.
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat coordinate.
-      initial_scale: its scale, likewise.
+      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
+        coordinate. None: the prior's, or 0.
+      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 64
     folds: int = 4
     warmup: int = 1000
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "MEADS"
     title: ClassVar[str] = "MEADS generalised HMC, many chains (Hoffman & Sountsov; BlackJAX)"
@@ -69,8 +70,8 @@ class MEADS:
         settle(
             self,
             **dict.fromkeys(("chains", "folds", "warmup"), positive_int),
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
         )
         if self.chains % self.folds or self.chains < 2 * self.folds:
             raise ConfigError(
@@ -81,7 +82,7 @@ class MEADS:
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
-        return diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> MEADSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""

@@ -15,13 +15,13 @@ from jaxtyping import Array
 from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.elbo import Elbo
-from ..validation import finite_float, numbers, positive_float, positive_int, settle
+from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class MeanField:
 
     Attributes:
       iterations, particles, learning_rate, adam: of the optimisation.
-      initial_mean, initial_scale: where it starts; one number, or one a flat coordinate.
+      initial_mean, initial_scale: where it starts; one number, or one a flat coordinate. None: the prior's, or 0 and 1.
     """
 
     iterations: int = 1000
     particles: int = 100
     learning_rate: float = 0.02
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
     adam: tuple[float, float, float] = ADAM
 
     name: ClassVar[str] = "MeanField"
@@ -52,14 +52,14 @@ class MeanField:
             iterations=positive_int,
             particles=positive_int,
             learning_rate=positive_float,
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
             adam=check_adam,
         )
 
     def begin(self, target: Target, key: Array) -> DiagonalGaussian:
         """The Gaussian before tuning."""
-        return diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        return starting(target, self.initial_mean, self.initial_scale)
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
         """Maximise the ELBO."""

@@ -20,10 +20,10 @@ from jaxtyping import Array, Float
 
 from ..drawing import correlated
 from ..draws import Batch
-from ..initial import DiagonalGaussian, diagonal
+from ..initial import DiagonalGaussian, starting
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, positive_float, positive_int, settle
+from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from .peers import Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
 
 
@@ -46,16 +46,17 @@ class NUTS:
       warmup: adaptation steps a chain; below 20 the metric is not adapted.
       target_acceptance: what dual averaging aims the average acceptance at.
       max_doublings: a trajectory has at most 2^this steps.
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat coordinate.
-      initial_scale: its scale, likewise.
+      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
+        coordinate. None: the prior's, or 0.
+      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 4
     warmup: int = 1000
     target_acceptance: float = 0.8
     max_doublings: int = 10
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "NUTS"
     title: ClassVar[str] = "No-U-turn sampler, window adaptation (Hoffman & Gelman; BlackJAX)"
@@ -65,15 +66,15 @@ class NUTS:
             self,
             **dict.fromkeys(("chains", "warmup", "max_doublings"), positive_int),
             target_acceptance=fraction,
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
         )
 
     draw = correlated
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
-        return diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> NUTSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""

@@ -27,11 +27,11 @@ from ..checks import require_usable
 from ..drawing import correlated
 from ..draws import Batch
 from ..errors import ConfigError
-from ..initial import diagonal
+from ..initial import starting
 from ..programs import Stopwatch, compiled
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import boolean, finite_float, numbers, positive_float, positive_int, settle
+from ..validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 class SGHMCState(NamedTuple):
@@ -65,7 +65,7 @@ class SGHMC:
       chains: how many run side by side.
       burn_in: steps before the first draw; the scale-adapted form learns its scales in them.
       thin: steps a draw.
-      initial_mean, initial_scale: where chains start.
+      initial_mean, initial_scale: where chains start. None: the prior's, or 0 and 1.
     """
 
     step_size: float = 0.01
@@ -75,8 +75,8 @@ class SGHMC:
     chains: int = 100
     burn_in: int = 3000
     thin: int = 100
-    initial_mean: float | tuple[float, ...] = 0.0
-    initial_scale: float | tuple[float, ...] = 1.0
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "SGHMC"
     title: ClassVar[str] = "stochastic-gradient HMC (Chen et al. 2014), also scale-adapted (Springenberg et al. 2016)"
@@ -90,15 +90,15 @@ class SGHMC:
             **dict.fromkeys(("chains", "burn_in", "thin"), positive_int),
             noise=finite_float,
             scale_adapted=boolean,
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
         )
         if not 0 <= self.noise < self.friction <= 1:
             raise ConfigError(f"0 <= noise < friction <= 1 must hold, not noise={self.noise}, friction={self.friction}")
 
     def begin(self, target: Target, key: Array) -> SGHMCParams:
         """Chains at their start, at rest."""
-        initial = diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        initial = starting(target, self.initial_mean, self.initial_scale)
         position = initial.sample(key, self.chains)
         one, zero = jnp.ones_like(position), jnp.zeros_like(position)
         return SGHMCParams(SGHMCState(position, zero, one, zero, one))
@@ -107,7 +107,7 @@ class SGHMC:
         """Run the burn-in."""
         clock = Stopwatch()
         begin_key, check_key, run_key = jax.random.split(key, 3)
-        initial = diagonal(self.initial_mean, self.initial_scale, target.dim, target.dtype)
+        initial = starting(target, self.initial_mean, self.initial_scale)
         require_usable(target, check_key, initial)
         params = self.begin(target, begin_key)
         program = compiled(_burn_in, (self, target.density), params.state, run_key)
