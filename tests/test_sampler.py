@@ -103,7 +103,7 @@ def test_draws_outside_the_support_are_recovered_or_warned_about():
 def test_worries_name_what_is_wrong(gaussian_sampler):
     assert worries(gaussian_sampler.sample(jax.random.key(0), 5000)) == []
     untuned = gaussian_sampler.method.untuned(gaussian_sampler.target, jax.random.key(0))
-    assert "still moves" in worries(untuned.sample(jax.random.key(0), 5000))[0]
+    assert "still moves" in " ".join(worries(untuned.sample(jax.random.key(0), 5000)))
     wild = eg.HEI(step_size=(30.0, 30.0)).untuned(gaussian_sampler.target, jax.random.key(0))
     said = " ".join(worries(wild.sample(jax.random.key(0), 500)))
     assert "diverging" in said and "almost every proposal is rejected" in said

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ._version import __version__
+from .certificate import Certificate
 from .draws import Draws
 from .errors import ConfigError, DrawsWarning
 from .programs import Cost
@@ -20,7 +21,7 @@ from .target import Target
 from .validation import positive_int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Sampler:
     """A fitted method: ``sample(key, n)`` gives n draws.
 
@@ -30,6 +31,7 @@ class Sampler:
       params: what was tuned, as a pytree of arrays.
       record: the training record, one row an iteration.
       cost: what tuning cost.
+      certificate: what `certify` found last, or None.
       source: where the command line found the target: ``{"builtin": name}`` or ``{"file": ..., "object": ...}``.
     """
 
@@ -39,6 +41,7 @@ class Sampler:
     record: dict[str, np.ndarray] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     source: dict[str, str] = field(default_factory=dict)
+    certificate: Certificate | None = None
 
     def sample(self, key: Array, n: int, *, chunk: int | None = None, progress: bool | None = None) -> Draws:
         """Draw n times.
@@ -70,7 +73,22 @@ class Sampler:
             "seed": str(seed),
             "ergodic_version": __version__,
             "jax_version": jax.__version__,
+            "certificate": "none" if self.certificate is None else self.certificate.verdict,
         }
+
+    def certify(self, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False) -> Certificate:
+        """Look for evidence against the sampler on fresh draws, and keep what was found as `certificate`.
+
+        Args:
+          key: use one that no other draws were made with.
+          draws: how many fresh draws to look at.
+          level: the probability, at most, that a sound sampler is failed.
+          evidence: also estimate log Z and the target's entropy, by annealing along the tuned chain.
+        """
+        from .diagnostics.certify import certify
+
+        self.certificate = certify(self, require_key(key), draws=draws, level=level, evidence=evidence)
+        return self.certificate
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""

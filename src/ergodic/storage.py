@@ -3,7 +3,7 @@
 The header, one JSON document under the metadata key ``ergodic``:
 
     schema       version of this layout; a newer one than the code knows is refused
-    method, config, target (name, dim, dtype, leaves), source, cost, version, sha256 (of the arrays' bytes)
+    method, config, target (name, dim, dtype, leaves), source, cost, certificate, version, sha256 (of the arrays' bytes)
 
 Arrays are named by their path: ``params/initial/mean``, ``params/transitions/log_step``, ``record/objective``, ...
 """
@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._version import __version__
+from .certificate import Certificate
 from .errors import StorageError
 from .programs import Cost
 from .sampler import Sampler
@@ -83,6 +84,7 @@ def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
         "target": _describe(sampler.target),
         "source": sampler.source,
         "cost": asdict(sampler.cost),
+        "certificate": None if sampler.certificate is None else sampler.certificate.to_dict(),
         "sha256": _digest(arrays),
     }
     write_atomically(path, to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
@@ -123,7 +125,9 @@ def load(path: str | os.PathLike[str], target: Target) -> Sampler:
         leaves.append(jnp.asarray(array))
     params = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(template), leaves)
     record = {name.removeprefix("record/"): array for name, array in arrays.items() if name.startswith("record/")}
-    return Sampler(target, method, params, record, Cost(**header["cost"]), header["source"])
+    kept = header.get("certificate")
+    certificate = None if kept is None else Certificate.from_dict(kept)
+    return Sampler(target, method, params, record, Cost(**header["cost"]), header["source"], certificate)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

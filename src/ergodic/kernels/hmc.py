@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .ensemble import BatchedDensity, Ensemble, Info, select
 from .leapfrog import leapfrog
@@ -76,10 +76,15 @@ class HMC:
         return HMCParams(jnp.log(step), jnp.zeros((steps, dim), dtype))
 
     def transition(
-        self, density: BatchedDensity, params: HMCParams, ensemble: Ensemble, key: Array
+        self,
+        density: BatchedDensity,
+        params: HMCParams,
+        ensemble: Ensemble,
+        key: Array,
+        leapfrogs: Int[Array, ""] | None = None,
     ) -> tuple[Ensemble, Info]:
-        """Move the ensemble once."""
-        move = _propose(self, density, params, ensemble, key)
+        """Move the ensemble once; by so many leapfrogs, when their number is not to be part of the program."""
+        move = _propose(self, density, params, ensemble, key, leapfrogs=leapfrogs)
         return select(move.info.accepted, move.proposal, ensemble), move.info
 
     def frozen_transition(
@@ -125,6 +130,7 @@ def _propose(
     ensemble: Ensemble,
     key: Array,
     moving: Bool[Array, "particles"] | None = None,
+    leapfrogs: Int[Array, ""] | None = None,
 ) -> _Move:
     """Simulate (x', r') from fresh momentum and decide; particles not ``moving`` get step size zero."""
     momentum_key, accept_key = jax.random.split(key)
@@ -135,7 +141,9 @@ def _propose(
         step = jnp.where(moving[:, None], step, 0)
 
     momentum = jnp.sqrt(variance) * jax.random.normal(momentum_key, x.shape, x.dtype)
-    proposal, end = leapfrog(density, ensemble, momentum, step, variance, kernel.leapfrogs)
+    proposal, end = leapfrog(
+        density, ensemble, momentum, step, variance, kernel.leapfrogs if leapfrogs is None else leapfrogs
+    )
 
     kinetic_change = 0.5 * jnp.sum((end**2 - momentum**2) / variance, axis=-1)
     energy_error = kinetic_change - (proposal.logdensity - ensemble.logdensity)

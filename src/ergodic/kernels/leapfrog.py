@@ -10,8 +10,10 @@ sub-steps cost L new gradients, the first force coming with the ensemble. Only t
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .ensemble import BatchedDensity, Ensemble
 
@@ -22,21 +24,24 @@ def leapfrog(
     momentum: Float[Array, "particles dim"],
     step: Float[Array, "#particles dim"],
     variance: Float[Array, "#particles dim"],
-    count: int,
+    count: int | Int[Array, ""],
 ) -> tuple[Ensemble, Float[Array, "particles dim"]]:
-    """Integrate ``count`` sub-steps from (x, r); returns the ensemble at x' and the momentum r'."""
+    """Integrate ``count`` sub-steps from (x, r); returns the ensemble at x' and the momentum r'.
+
+    A count that is an array is not part of the program, which then cannot be differentiated in reverse.
+    """
     speed = step / variance
 
     def sub_step(
-        carry: tuple[Array, Array], _: None
-    ) -> tuple[tuple[Float[Array, "particles dim"], Float[Array, "particles dim"]], None]:
+        _: Any, carry: tuple[Array, Array]
+    ) -> tuple[Float[Array, "particles dim"], Float[Array, "particles dim"]]:
         x, r = carry
         x = x + speed * r
         force = density(x)[1]
-        return (x, r + step * force), None
+        return x, r + step * force
 
     x, r = ensemble.position, momentum + 0.5 * step * ensemble.gradient
-    (x, r), _ = jax.lax.scan(sub_step, (x, r), length=count - 1)
+    x, r = jax.lax.fori_loop(0, count - 1, sub_step, (x, r))
     x = x + speed * r
     logdensity, force = density(x)
     return Ensemble(x, logdensity, force), r + 0.5 * step * force

@@ -1,0 +1,120 @@
+"""The certificate: evidence that draws are from the target, or a plain statement that they are not.
+
+A `Certificate` holds findings, each a named test with its statistic, p-value and a sentence; `Sampler.certify` makes
+one (`diagnostics/certify.py` does the work), a sampler's file keeps it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .programs import Cost
+
+VERDICTS = ("passed", "failed", "inconclusive")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One test.
+
+    Attributes:
+      group: what kind of evidence: ``"stationarity"``, ``"stein"``, ``"start"``, ``"health"`` or ``"evidence"``.
+      name: the test.
+      verdict: ``"passed"``, ``"failed"``, ``"inconclusive"``, or ``"noted"``: worth knowing, without weight.
+      statistic: its value, where it has one.
+      p_value: corrected for all that this test looked at, where it has one.
+      words: what was seen.
+      advice: what to try, when it did not pass.
+    """
+
+    group: str
+    name: str
+    verdict: str
+    words: str
+    statistic: float | None = None
+    p_value: float | None = None
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was found on fresh draws of a sampler.
+
+    Attributes:
+      findings: one a test.
+      draws: how many fresh draws were looked at.
+      level: the probability, at most, that sound draws are failed: shared out evenly over the tests.
+      cost: what certifying cost, the fresh draws included.
+      drawing: gradients of the fresh draws alone.
+    """
+
+    findings: tuple[Finding, ...]
+    draws: int
+    level: float
+    cost: Cost
+    drawing: int
+
+    @property
+    def verdict(self) -> str:
+        """``"failed"`` if any test failed; else ``"inconclusive"`` if any could not tell; else ``"passed"``."""
+        verdicts = {finding.verdict for finding in self.findings}
+        return next((word for word in ("failed", "inconclusive") if word in verdicts), "passed")
+
+    @property
+    def passed(self) -> bool | None:
+        """True, False, or None for inconclusive."""
+        return {"passed": True, "failed": False, "inconclusive": None}[self.verdict]
+
+    def advice(self) -> tuple[str, ...]:
+        """What to try, at most three things, most weighty first."""
+        order = [f for verdict in ("failed", "inconclusive") for f in self.findings if f.verdict == verdict]
+        return tuple(dict.fromkeys(finding.advice for finding in order if finding.advice))[:3]
+
+    def summary(self) -> str:
+        """The findings as a table in plain text, then the verdict and what to try."""
+        rows = [("", "test", "statistic", "p-value", "what was seen")]
+        marks = {"passed": "✓", "failed": "✗", "inconclusive": "?", "noted": "·"}
+        for f in self.findings:
+            rows.append((marks[f.verdict], f.name, _number(f.statistic), _p(f.p_value), f.words))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = [
+            f"{mark:<{widths[0]}}  {name:<{widths[1]}}  {statistic:>{widths[2]}}  {p:>{widths[3]}}  {words}"
+            for mark, name, statistic, p, words in rows
+        ]
+        lines.append(f"certificate: {self.verdict} ({self.draws:,} fresh draws; {_LEGEND[self.verdict]})")
+        lines += [f"  try: {words}" for words in self.advice()]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for a file's header."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(parts: dict[str, Any]) -> Certificate:
+        """Read back what `to_dict` gave."""
+        findings = tuple(Finding(**finding) for finding in parts["findings"])
+        return Certificate(**{**parts, "findings": findings, "cost": Cost(**parts["cost"])})
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.verdict}: {sum(f.verdict == 'passed' for f in self.findings)} tests passed of " + (
+            f"{sum(f.verdict != 'noted' for f in self.findings)}, {self.draws:,} fresh draws)"
+        )
+
+
+_LEGEND = {
+    "passed": "nothing speaks against them; a mode that no start reached would not show",
+    "failed": "there is evidence against them",
+    "inconclusive": "nothing failed, but something could not be tested",
+}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _p(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    return "< 1e-12" if value < 1e-12 else f"{value:.2g}"

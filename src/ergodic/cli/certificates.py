@@ -1,0 +1,52 @@
+"""Commands for certificates: certify a saved sampler, calibrate the certificate itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import Dim, Out, Seed, key_of, say
+from .models import open_sampler
+
+
+def certify(
+    file: Annotated[Path, typer.Argument(help="A sampler written by `ergodic fit`.")],
+    draws: Annotated[int, typer.Option("-n", "--draws", help="Fresh draws to look at.")] = 10_000,
+    level: Annotated[float, typer.Option(help="Probability, at most, of failing a sound sampler.")] = 0.02,
+    evidence: Annotated[bool, typer.Option(help="Also estimate log Z and the target's entropy.")] = False,
+    model: Annotated[str | None, typer.Option(help="The target, when its file has moved.")] = None,
+    dim: Dim = None,
+    seed: Seed = 2,
+) -> None:
+    """Look for evidence against a saved sampler on fresh draws; the verdict is kept in FILE.
+
+    Exit code 0 when it passed, 3 when it failed, 4 when it is inconclusive.
+    """
+    from ..storage import require_writable
+
+    require_writable(file)
+    sampler = open_sampler(file, model, dim)
+    certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence)
+    sampler.save(file)
+    say(certificate.summary())
+    cost = certificate.cost
+    say(
+        f"{cost.run_seconds:.2f} s (+ {cost.compile_seconds:.1f} s compile), "
+        f"{cost.gradients / certificate.drawing:.1f} times the gradients of the draws; kept in {file}"
+    )
+    code = {"passed": 0, "failed": 3, "inconclusive": 4}[certificate.verdict]
+    if code:
+        raise typer.Exit(code)
+
+
+def calibrate(
+    preset: Annotated[str, typer.Option(help="smoke (2 seeds, 2 dimensions) or full (50 seeds).")] = "full",
+    out: Out = Path("results/certificate"),
+    seeds: Annotated[int | None, typer.Option(help="Seeds a case, instead of the preset's.")] = None,
+) -> None:
+    """How often the certificate fails sound samplers, and how often it finds planted faults."""
+    from ..experiments.calibration import run
+
+    say(run(out, preset=preset, seeds=seeds))

@@ -1,0 +1,261 @@
+"""How a certificate comes about: fresh draws, and every test the library has for them.
+
+    stationarity      further transitions change nothing                       (`stationarity.py`)
+    stein             E[φ·∂log π + div φ] = 0, field by field and over a ball  (`stein.py`)
+    start             the chain from other starts ends at the same place       (`starts.py`)
+    health            divergences, dead steps, stray draws, entropy of P0
+    evidence          log Z by annealing along the tuned chain, where asked    (`evidence.py`)
+
+The level is shared out evenly over the tests that have a p-value, each of which is corrected for the functions it
+looked at, so sound draws fail with at most that probability.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..certificate import Certificate, Finding
+from ..drawing import default_chunk
+from ..draws import Draws
+from ..errors import ConfigError, DrawsWarning
+from ..programs import Stopwatch, compiled
+from ..sampler import Sampler
+from ..target import Density
+from ..validation import positive_int
+from . import starts
+from .functions import Functions, Tails, frame
+from .health import findings as health_findings
+from .hypotheses import average, smallest, symmetric
+from .stationarity import probe
+from .stein import identities, kernel_discrepancy
+
+TESTS = 7
+"""Tests that have a p-value: two of stein, one of stationarity, three starts and their memory."""
+LEAST = 1000
+_KERNEL_DRAWS = 1000
+_UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
+_FORGOTTEN = 1.15
+
+
+class _Case(NamedTuple):
+    """What every test works on."""
+
+    sampler: Sampler
+    positions: np.ndarray
+    logdensity: np.ndarray
+    gradient: np.ndarray
+    functions: Functions
+    threshold: float
+
+
+def certify(
+    sampler: Sampler, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False
+) -> Certificate:
+    """Look at fresh draws of a sampler; see `Sampler.certify`."""
+    draws = positive_int(draws, "draws")
+    if draws < 100:
+        raise ConfigError(f"draws={draws} are too few to certify anything; use {LEAST:,} or more")
+    if not 0 < level < 1:
+        raise ConfigError(f"level must be between 0 and 1, not {level}")
+    clock = Stopwatch()
+    draw_key, seed_key, evidence_key, *test_keys = jax.random.split(key, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DrawsWarning)  # a finding says it
+        fresh = sampler.sample(draw_key, draws, chunk=_even_chunk(draws, sampler.target.dim), progress=False)
+    found = list(health_findings(sampler, fresh))
+    spent, depth = fresh.cost.gradients, fresh.cost.depth
+    positions, logdensity = _separate(fresh, seed_key)
+    usable = np.isfinite(logdensity)
+    positions, logdensity = positions[usable], logdensity[usable]
+    if len(positions) < LEAST:
+        words = f"only {len(positions):,} usable, separate draws: too few to tell, {LEAST:,} are needed"
+        found.append(
+            Finding("health", "number of draws", "inconclusive", words, advice="draw more: certify(draws=...)")
+        )
+    if len(positions) >= 100:
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(seed_key)).tolist())
+        gradient = _gradients(sampler.target.density, positions)
+        functions = Functions.of(frame(positions, logdensity), sampler.target.names, rng)
+        case = _Case(sampler, positions, logdensity, gradient, functions, level / TESTS)
+        for test, test_key in zip((_stationarity, _stein, _starts), test_keys, strict=True):
+            more, gradients = test(case, test_key, rng)
+            found += more
+            spent += gradients
+    if evidence:
+        more, gradients = _evidence(sampler, evidence_key)
+        found += more
+        spent += gradients
+    return Certificate(tuple(found), draws, level, clock.cost(spent, depth), fresh.cost.gradients)
+
+
+def _even_chunk(n: int, dim: int) -> int:
+    """The chunk in which n draws are made with none to spare."""
+    return math.ceil(n / math.ceil(n / default_chunk(dim)))
+
+
+def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that can be taken as independent: all of independent draws, as many as the others are worth."""
+    if draws.independent:
+        return draws.unconstrained, draws.logdensity
+    worth = max(1, int(draws.effective_size()))
+    if draws.kind == "weighted":
+        chosen = draws.resample(key, worth)
+        return chosen.unconstrained, chosen.logdensity
+    every = max(1, math.ceil(len(draws) / worth))
+    return draws.unconstrained[::every], draws.logdensity[::every]
+
+
+def _gradients(density: Density, positions: np.ndarray) -> np.ndarray:
+    size = default_chunk(positions.shape[1])
+    parts = []
+    for at in range(0, len(positions), size):
+        block = jnp.asarray(positions[at : at + size])
+        parts.append(np.asarray(compiled(_force, (density,), block)(block)))
+    return np.concatenate(parts)
+
+
+def _force(density: Density, positions: Array) -> Array:
+    return density.batched(positions)[1]
+
+
+def _judge(p_value: float, threshold: float) -> str:
+    return "failed" if p_value < threshold else "passed"
+
+
+def _stationarity(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
+    functions = case.functions
+    probes = probe(case.sampler.target.density, case.positions, functions.frame, key)
+    if not probes.probes:
+        words = f"no step size down to {probes.step:.2g} sd moves the draws: nothing can be seen"
+        advice = "the target is too rough, or the draws lie where it is steep: look at log π* along them"
+        return [Finding("stationarity", "stationarity", "inconclusive", words, advice=advice)], probes.gradients
+    # Limits of the tails come from the first half of the draws, so only the second half is tested with them.
+    half = len(case.positions) // 2
+    tails = Tails.of(case.sampler.target.names, case.positions[:half], case.logdensity[:half])
+    before = functions(case.positions, case.logdensity)
+    outside = tails(case.positions[half:], case.logdensity[half:])
+    statistics, p_values = [], []
+    for p in probes.probes:
+        for change in (
+            functions(p.position, p.logdensity) - before,
+            tails(p.position[half:], p.logdensity[half:]) - outside,
+        ):
+            tested = symmetric(change)
+            statistics.append(tested.statistic)
+            p_values.append(tested.p_value)
+    names = (*functions.names, *tails.names)
+    p_value = smallest(np.concatenate(p_values))
+    length, column = divmod(int(np.argmin(np.concatenate(p_values))), len(names))
+    statistic = float(np.concatenate(statistics)[length * len(names) + column])
+    verdict = _judge(p_value, case.threshold)
+    lengths = ", ".join(str(p.leapfrogs) for p in probes.probes)
+    if verdict == "failed":
+        way = "rises" if statistic > 0 else "falls"
+        words = f"E[{names[column]}] still {way} under {probes.probes[length].leapfrogs} more leapfrogs"
+    else:
+        words = f"{len(names)} functions stay, under {lengths} more leapfrogs (acceptance {probes.acceptance:.2f})"
+    return [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)], probes.gradients
+
+
+def _stein(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
+    functions = case.functions
+    found = identities(functions, case.sampler.target.names, case.positions, case.gradient)
+    tested = average(found.values)
+    p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
+    verdict = _judge(p_value, case.threshold)
+    held = f"{len(found.names)} identities hold"
+    broken = (
+        f"E[{found.names[worst]}] is off by {found.values[:, worst].mean():+.3g}, {tested.statistic[worst]:+.1f} errors"
+    )
+    words = broken if verdict == "failed" else held
+    advice = "the draws' scale or place is wrong: more steps, a wider P0, smaller steps if it is unadjusted"
+    first = Finding("stein", "Stein identities", verdict, words, float(tested.statistic[worst]), p_value, advice)
+    rows = rng.choice(len(case.positions), min(_KERNEL_DRAWS, len(case.positions)), replace=False)
+    z, force = functions.frame.whiten(case.positions[rows]), case.gradient[rows] @ functions.frame.scale
+    value, p_value = kernel_discrepancy(z, force, rng)
+    verdict = _judge(p_value, case.threshold)
+    words = f"of {len(rows):,} draws, {'larger than' if verdict == 'failed' else 'as'} chance gives it (999 sign flips)"
+    second = Finding("stein", "kernel Stein discrepancy", verdict, words, value, p_value, advice)
+    return [first, second], len(case.positions)
+
+
+def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
+    sampler = case.sampler
+    if not hasattr(sampler.method, "go_on"):
+        words = f"{sampler.method.name} has no chain that could start elsewhere: a missed mode would not show"
+        advice = "compare with a method that has one, such as HEI, or with starts of your own"
+        return [Finding("start", "start dependence", "inconclusive", words, advice=advice)], 0
+    n = max(10 * starts.MEMBERS, len(case.positions) // (4 * starts.MEMBERS) * starts.MEMBERS)
+    move = _mover(sampler, key)
+    draws = starts.Reference.of(case.functions, case.positions, case.logdensity)
+    paths = {
+        name: starts.follow(begin.astype(case.positions.dtype), move)
+        for name, begin in starts.starting_points(case.functions, case.positions, n, rng).items()
+    }
+    p_value, rhat, where = starts.memory(paths["inflated"], draws)
+    remembers = p_value < case.threshold and rhat > _FORGOTTEN
+    found = [_start_finding(name, path, draws, case.threshold, remembers) for name, path in paths.items()]
+    if remembers:
+        words = f"chains from one point end nearer to each other than to others in {where}"
+        verdict = "inconclusive" if found[0].verdict == "inconclusive" else "failed"
+    else:
+        words = f"{n // starts.MEMBERS} points, {starts.MEMBERS} chains each: where they started is forgotten"
+        verdict = "passed"
+    advice = {"passed": "", "inconclusive": _LONGER, "failed": _MODES}[verdict]
+    found.append(Finding("start", "nested R-hat", verdict, words, rhat, p_value, advice))
+    return found, len(paths) * n * starts.ROUNDS * sampler.method.depth
+
+
+_MODES = "separate modes, whose weights P0 decides: anneal (HAIS), or cover them with P0 and check their weights"
+_LONGER = "the chain is too short for other starts than its own: more steps, or larger ones"
+
+
+def _start_finding(name: str, path: starts.Path, draws: starts.Reference, threshold: float, remembers: bool) -> Finding:
+    moved = float(path.moved().mean())
+    name = f"start: {name}"
+    if moved < 0.5:
+        words = f"{1 - moved:.0%} of the particles stay where they are: this start says nothing"
+        advice = "smaller steps: from further out every move is rejected"
+        return Finding("start", name, "inconclusive", words, moved, None, advice)
+    seen = starts.compare(path, draws)
+    if seen.differs >= threshold:
+        return Finding("start", name, "passed", "ends where the draws are", seen.distance, seen.differs)
+    away = f"{seen.where} is {seen.distance:+.2g} spreads away"
+    if seen.moving < threshold:
+        return Finding(
+            "start", name, "inconclusive", f"has not settled: {away}, and moving", seen.distance, seen.differs, _LONGER
+        )
+    advice = _MODES if remembers else _UNSETTLED
+    return Finding("start", name, "failed", f"settles elsewhere: {away}", seen.distance, seen.differs, advice)
+
+
+def _mover(sampler: Sampler, key: Array) -> starts.Move:
+    """Once through the sampler's chain, in chunks; a new key every time."""
+    calls = iter(range(1 << 30))
+    size = default_chunk(sampler.target.dim)
+    static = (sampler.target.density, sampler.method)
+
+    def move(positions: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
+        parts = []
+        for at in range(0, len(positions), size):
+            args = (sampler.params, jnp.asarray(positions[at : at + size]), jax.random.fold_in(key, next(calls)))
+            batch = jax.device_get(compiled(_go_on, static, *args)(*args))
+            parts.append((batch.position, batch.logdensity))
+        return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
+
+    return move
+
+
+def _go_on(density: Density, method: Any, params: Any, positions: Array, key: Array) -> Any:
+    return method.go_on(density, params, positions, key)
+
+
+def _evidence(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
+    raise ConfigError("evidence is not there yet")

@@ -1,0 +1,161 @@
+"""Does it matter where the chain starts? P_T from P0 and the same chain from elsewhere must agree.
+
+Stationarity and Stein's identities hold within each of several separate modes, whatever weights they were given: only
+another start shows that. Three are tried, in the whitened frame of the draws (`functions.frame`):
+
+- ``inflated``: N(0, 3² I) and N(0, 1.5² I) by turns, as superchains: K starting points, M chains from each
+  (`rhat.nested_rhat`);
+- ``displaced`` by 3, both ways along the direction in which the draws look most like two heaps (smallest kurtosis).
+
+Each goes through the chain several times. A start that is still moving at the end says nothing against the draws; one
+that has settled elsewhere does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .functions import Bounded, Frame, Functions
+from .hypotheses import average, groups, smallest, two_averages, two_samples
+from .rhat import nested_rhat
+
+ROUNDS = 3
+MEMBERS = 10
+_REACH = 3.0
+
+Move = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+"""``move(positions, round) -> (positions, log π*)``: once through the sampler's chain."""
+
+
+class Path(NamedTuple):
+    """Particles after the last round but one, and after the last."""
+
+    middle: np.ndarray
+    middle_logdensity: np.ndarray
+    end: np.ndarray
+    end_logdensity: np.ndarray
+
+    def moved(self) -> np.ndarray:
+        """Which particles are somewhere, and did not stay where they were for a whole round."""
+        somewhere = np.isfinite(self.middle_logdensity) & np.isfinite(self.end_logdensity)
+        return somewhere & np.any(self.end != self.middle, axis=1)
+
+
+class Reference(NamedTuple):
+    """The draws that starts are compared with."""
+
+    look: Bounded
+    values: np.ndarray
+    """Bounded functions of the draws, ``(n, functions)``."""
+    ordered: np.ndarray
+    """The same, every column sorted."""
+    whitened: np.ndarray
+    """``(n, dim)``."""
+
+    @staticmethod
+    def of(functions: Functions, positions: np.ndarray, logdensity: np.ndarray) -> Reference:
+        """Look at the draws once."""
+        look = Bounded.of(functions, positions, logdensity)
+        values = look(positions, logdensity)
+        return Reference(look, values, np.sort(values, axis=0), functions.frame.whiten(positions))
+
+
+class Agreement(NamedTuple):
+    """A start against the draws."""
+
+    moving: float
+    """p-value: do its averages still change in the last round?"""
+    differs: float
+    """p-value: does it differ from the draws?"""
+    where: str
+    """The function that differs most."""
+    distance: float
+    """How far its mean is from the draws', in units of their spread."""
+
+
+def starting_points(
+    functions: Functions, positions: np.ndarray, n: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Where to start: ``{name: (n, dim)}``. Inflated ones come in groups of `MEMBERS` equal rows."""
+    frame, dim = functions.frame, positions.shape[1]
+    points = rng.normal(size=(n // MEMBERS, dim))
+    points[::2] *= _REACH
+    points[1::2] *= _REACH / 2
+    shift = _REACH * two_heaps(frame, positions)
+    return {
+        "inflated": frame.colour(np.repeat(points, MEMBERS, axis=0)),
+        "displaced +": frame.colour(rng.normal(size=(n, dim)) + shift),
+        "displaced -": frame.colour(rng.normal(size=(n, dim)) - shift),
+    }
+
+
+def two_heaps(frame: Frame, positions: np.ndarray) -> np.ndarray:
+    """A unit vector in z: of the principal axes and the coordinates, that along which kurtosis is smallest."""
+    sd = positions.std(axis=0) + 1e-300
+    standardised = (positions - positions.mean(axis=0)) / sd
+    _, axes = np.linalg.eigh(standardised.T @ standardised / len(positions))
+    candidates = np.concatenate([axes.T, np.eye(positions.shape[1])]) * sd  # displacements of x
+    directions = candidates @ frame.inverse.T
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True) + 1e-300
+    along = frame.whiten(positions) @ directions.T
+    squares = (along - along.mean(axis=0)) ** 2
+    kurtosis = np.einsum("ij,ij->j", squares, squares) / (squares.mean(axis=0) ** 2 + 1e-300)
+    return directions[np.argmin(kurtosis)]
+
+
+def follow(begin: np.ndarray, move: Move) -> Path:
+    """Through the chain `ROUNDS` times."""
+    states = [(begin, np.full(len(begin), np.nan))]
+    for turn in range(ROUNDS):
+        states.append(move(states[-1][0], turn))
+    return Path(*states[-2], *states[-1])
+
+
+def compare(path: Path, draws: Reference) -> Agreement:
+    """Whether a start has settled, and whether it has settled where the draws are.
+
+    Means and distributions of every function are compared, and the means along two directions in which half of the
+    particles lie furthest from the draws, for the other half: a small distant heap is spread over all coordinates.
+    """
+    moved, look = path.moved(), draws.look
+    theirs = look(path.end, path.end_logdensity)[moved]
+    change = average(theirs - look(path.middle, path.middle_logdensity)[moved])
+    means, shapes = two_averages(draws.values, theirs), two_samples(draws.ordered, theirs)
+
+    frame = look.functions.frame
+    z = frame.whiten(path.end[moved])
+    half = len(z) // 2  # whole superchains
+    found = _furthest(z[:half])
+    clip = 2 * _REACH
+    along = [np.clip(v @ found.T, -clip, clip) for v in (draws.whitened, z[half:])]
+    ours_along, theirs_along = (np.concatenate([v, v**2], axis=1) for v in along)
+    extra = two_averages(ours_along, theirs_along)
+
+    p_values = np.concatenate([np.minimum(1, 2 * np.minimum(means.p_value, shapes.p_value)), extra.p_value])
+    names = [*look.functions.names, *("a direction of its own",) * 2, *("a direction of its own, squared",) * 2]
+    ours = [*draws.values.mean(axis=0), *ours_along.mean(axis=0)]
+    distance = np.array([*theirs.mean(axis=0), *theirs_along.mean(axis=0)]) - ours
+    worst = int(np.argmin(p_values))
+    return Agreement(smallest(change.p_value), smallest(p_values), names[worst], float(distance[worst]))
+
+
+def memory(path: Path, draws: Reference) -> tuple[float, float, str]:
+    """Of superchains that all moved: the p-value that they agree, the largest nested R̂, the function that has it."""
+    values = draws.look(path.end, path.end_logdensity)
+    values = values.reshape(-1, MEMBERS, values.shape[1])[path.moved().reshape(-1, MEMBERS).all(axis=1)]
+    if len(values) < 2:
+        return 1.0, 1.0, ""
+    rhat = nested_rhat(values)
+    worst = int(np.argmax(rhat))
+    return smallest(groups(values).p_value), float(rhat[worst]), draws.look.functions.names[worst]
+
+
+def _furthest(z: np.ndarray) -> np.ndarray:
+    """The direction of largest spread, and that of the mean: two unit vectors."""
+    z = np.clip(z, -10 * _REACH, 10 * _REACH)
+    _, vectors = np.linalg.eigh(np.atleast_2d(np.cov(z.T)))
+    mean = z.mean(axis=0)
+    return np.stack([vectors[:, -1], mean / (np.linalg.norm(mean) + 1e-300)])

@@ -1,0 +1,47 @@
+"""`ergodic certify` and `ergodic bench certificate`."""
+
+import json
+
+import pytest
+
+from ergodic.cli import main
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as stop:
+        main(list(words))
+    return stop.value.code
+
+
+@pytest.fixture
+def fitted(tmp_path):
+    file = tmp_path / "a.ergodic"
+    assert run("fit", "gaussian", "-o", str(file), "--set", "steps=2", "--set", "iterations=1") == 0
+    return file
+
+
+def test_certify_prints_the_findings_keeps_the_verdict_and_says_it_by_its_exit_code(fitted, capsys):
+    assert run("certify", str(fitted), "-n", "1500") == 3  # two steps of an untuned chain: far from the target
+    out = capsys.readouterr().out
+    assert "✗  stationarity" in out and "certificate: failed" in out and "try:" in out
+    assert run("sample", str(fitted), "-n", "100", "-o", str(fitted.with_suffix(".npz"))) == 0
+    assert "certificate: failed" in capsys.readouterr().out
+
+
+def test_certify_refuses_what_it_cannot_use(fitted, capsys):
+    assert run("certify", str(fitted), "-n", "5") == 1
+    assert "too few to certify" in capsys.readouterr().err
+    assert run("certify", str(fitted.with_name("none.ergodic"))) == 1
+
+
+def test_the_calibration_runs_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
+    from ergodic.experiments import calibration
+
+    monkeypatch.setattr(calibration, "CASES", calibration.CASES[4:6])
+    monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Preset((2,), 1, 1_000))
+    assert run("bench", "certificate", "--preset", "smoke", "--out", str(tmp_path)) == 0
+    assert "chain too short" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "results.json").read_text())["results"]
+    assert [row["failed"] for row in rows] == [1.0, 1.0]
+    monkeypatch.setattr(calibration.Case, "sampler", None, raising=False)  # nothing is certified again
+    assert run("bench", "certificate", "--preset", "smoke", "--out", str(tmp_path)) == 0
