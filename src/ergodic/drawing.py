@@ -3,12 +3,13 @@
 A method names one of the two as its ``draw``:
 
 - `independent`: the method has ``simulate(density, params, key, particles) -> Batch``, a pure function. Draw i comes
-  from chunk i // chunk and the key folded with that index.
+  from chunk i // chunk and the key folded with that index, so any part of the draws can be made by itself: `batches`.
 - `correlated`: the method has ``chains``, and ``advance(density, params, state, key) -> (state, Batch)``, one
   transition of all chains; ``params.state`` is where tuning left them, ``stats["gradients"]`` what each draw cost.
   Draws come step by step, chains side by side.
 
-Either way the output is filled chunk by chunk on the host: memory beside it does not grow with n.
+Either way the output is filled chunk by chunk on the host, or streamed to a file (adapters/streaming.py): memory beside
+it does not grow with n.
 """
 
 from __future__ import annotations
@@ -43,13 +44,21 @@ def independent(
 ) -> Draws:
     """n draws, each from a run of its own."""
     clock = Stopwatch()
-    density = sampler.target.density
     size = min(chunk or default_chunk(sampler.target.dim), n)
     count = math.ceil(n / size)
-    program = compiled(_run, (density, method, size), sampler.params, key, 0)
-    batches = (program(sampler.params, key, index) for index in range(count))
-    columns = _collect(sampler, n, batches, count, size, progress)
+    columns = _collect(sampler, n, batches(sampler, key, 0, count, size), count, size, progress)
     return Draws(**columns, cost=clock.cost(count * size * method.depth, method.depth))
+
+
+def by_index(method: Any) -> bool:
+    """Whether a method's draws follow from the key and their index alone, so that `batches` makes any part of them."""
+    return getattr(type(method), "draw", None) is independent
+
+
+def batches(sampler: Sampler, key: Array, start: int, count: int, size: int) -> Iterator[Batch]:
+    """Chunks start, ..., start + count - 1 of ``size`` independent draws, on the host, made as they are taken."""
+    program = compiled(_run, (sampler.target.density, sampler.method, size), sampler.params, key, 0)
+    return _ahead(program(sampler.params, key, index) for index in range(start, start + count))
 
 
 def correlated(
@@ -63,13 +72,13 @@ def correlated(
     count = math.ceil(steps / size)
     program = compiled(_go_on, (target.density, method, size), sampler.params, sampler.params.state, key, 0)
 
-    def batches() -> Iterator[Batch]:
+    def going() -> Iterator[Batch]:
         state = sampler.params.state
         for index in range(count):
             state, batch = program(sampler.params, state, key, index)
             yield batch
 
-    columns = _collect(sampler, n, batches(), count, size * chains, progress)
+    columns = _collect(sampler, n, _ahead(going()), count, size * chains, progress)
     gradients = columns["stats"]["gradients"].astype(np.int64)
     deepest = np.pad(gradients, (0, steps * chains - n)).reshape(steps, chains).max(axis=1)
     return Draws(**columns, cost=clock.cost(int(gradients.sum()), int(deepest.sum())), chains=chains)
@@ -87,34 +96,35 @@ def _go_on(
     return state, jax.tree_util.tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
+def _ahead(running: Iterator[Batch]) -> Iterator[Batch]:
+    """Batches on the host; one computes while the last one is copied and used."""
+    last: Batch | None = None
+    for batch in running:
+        if last is not None:
+            yield jax.device_get(last)
+        last = batch
+    if last is not None:
+        yield jax.device_get(last)
+
+
 def _collect(
-    sampler: Sampler, n: int, batches: Iterator[Batch], count: int, size: int, progress: bool | None
+    sampler: Sampler, n: int, made: Iterator[Batch], count: int, size: int, progress: bool | None
 ) -> dict[str, Any]:
-    """Copy batches into host arrays; one batch computes while the last one is copied."""
+    """Copy batches into arrays of n rows."""
     target = sampler.target
     position = np.empty((n, target.dim), target.dtype)
     logdensity = np.empty(n, target.dtype)
     stats: dict[str, np.ndarray] = {}
     traces: list[dict[str, Any]] = []
-
-    def keep(index: int, batch: Batch) -> None:
-        batch = jax.device_get(batch)
-        rows = slice(index * size, min((index + 1) * size, n))
-        take = slice(0, rows.stop - rows.start)
-        position[rows], logdensity[rows] = batch.position[take], batch.logdensity[take]
-        for name, column in batch.stats.items():
-            stats.setdefault(name, np.empty(n, column.dtype))[rows] = column[take]
-        traces.append(batch.trace)
-
     with Progress("sampling", n, enabled=progress if count > 1 else False) as bar:
-        running: Batch | None = None
-        for index, batch in enumerate(batches):
-            if running is not None:
-                keep(index - 1, running)
-                bar.advance(by=size)
-            running = batch
-        if running is not None:
-            keep(count - 1, running)
+        for index, batch in enumerate(made):
+            rows = slice(index * size, min((index + 1) * size, n))
+            take = slice(0, rows.stop - rows.start)
+            position[rows], logdensity[rows] = batch.position[take], batch.logdensity[take]
+            for name, column in batch.stats.items():
+                stats.setdefault(name, np.empty(n, column.dtype))[rows] = column[take]
+            traces.append(batch.trace)
+            bar.advance(by=size)
     return {
         "target": target,
         "unconstrained": position,

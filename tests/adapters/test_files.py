@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -24,17 +25,55 @@ def test_netcdf_and_npz_hold_the_draws(draws, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.nc", "d.npz"]  # nothing else left behind
 
 
+def test_draws_in_memory_become_a_zarr_store(gaussian_sampler, tmp_path):
+    import arviz
+    import xarray
+
+    chains = eg.SGHMC(chains=2, burn_in=5, thin=1).fit(gaussian_sampler.target, jax.random.key(0))
+    for n in (60, 40):  # the second replaces the first
+        draws = chains.sample(jax.random.key(1), n)
+        write_draws(draws, tmp_path / "d.zarr")
+        data = arviz.InferenceData.from_datatree(xarray.open_datatree(tmp_path / "d.zarr", engine="zarr"))
+        made = draws.to_arviz()
+        for group in ("posterior", "sample_stats"):
+            xarray.testing.assert_equal(data[group].load(), made[group])
+            assert data[group].attrs["method"] == "SGHMC"
+        assert data.posterior["x"].shape == (2, n // 2, 2)
+    assert [p.name for p in tmp_path.iterdir()] == ["d.zarr"]
+
+
+def test_names_with_a_slash_have_a_dot_in_files(tmp_path):
+    """As a NumPyro model with scopes has them; a slash would be a folder."""
+    import arviz
+    import xarray
+
+    from ergodic.adapters.streaming import stream, summarise_store
+
+    target = eg.Target(lambda p: -0.5 * jnp.sum(p["a/b"] ** 2), like={"a/b": jnp.zeros(3)})
+    sampler = eg.HEI(steps=1, leapfrogs=1).untuned(target, jax.random.key(0))
+    draws = sampler.sample(jax.random.key(1), 20)
+    write_draws(draws, tmp_path / "d.nc")
+    write_draws(draws, tmp_path / "d.zarr")
+    stream(sampler, jax.random.key(1), 20, tmp_path / "s.zarr")
+    for name in ("d.zarr", "s.zarr"):
+        posterior = xarray.open_datatree(tmp_path / name, engine="zarr")["posterior"]
+        assert posterior["a.b"].dims == ("chain", "draw", "a.b_dim")
+    np.testing.assert_array_equal(arviz.from_netcdf(str(tmp_path / "d.nc")).posterior["a.b"][0], draws.position["a/b"])
+    assert summarise_store(tmp_path / "s.zarr", target).names == draws.summary().names
+
+
 def test_raw_draws_survive_a_failed_conversion(draws, tmp_path, monkeypatch):
-    def fails(self):
+    def fails(self, **choices):
         raise RuntimeError("conversion broke")
 
     monkeypatch.setattr(eg.Draws, "to_arviz", fails)
-    with pytest.raises(eg.ConfigError, match=r"conversion broke.*kept in .*raw\.npz"):
-        write_draws(draws, tmp_path / "d.nc")
-    (spare,) = tmp_path.iterdir()
-    np.testing.assert_array_equal(np.load(spare)["unconstrained"], draws.unconstrained)
+    for name in ("d.nc", "d.zarr"):
+        with pytest.raises(eg.ConfigError, match=r"conversion broke.*kept in .*raw\.npz"):
+            write_draws(draws, tmp_path / name)
+        (spare,) = tmp_path.iterdir()
+        np.testing.assert_array_equal(np.load(spare)["unconstrained"], draws.unconstrained)
 
 
 def test_an_unknown_format_is_refused(draws, tmp_path):
-    with pytest.raises(eg.ConfigError, match=r"\.nc or \.npz"):
+    with pytest.raises(eg.ConfigError, match=r"\.nc, \.zarr or \.npz"):
         write_draws(draws, tmp_path / "d.csv")

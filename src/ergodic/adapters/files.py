@@ -1,4 +1,11 @@
-"""Draws as files: netCDF through ArviZ (``.nc``) or plain NumPy (``.npz``), written atomically, raw draws first."""
+"""Draws as files: netCDF or Zarr through ArviZ (``.nc``, ``.zarr``), plain NumPy (``.npz``); whole or not at all.
+
+Independent draws need not be in memory for a Zarr store: see streaming.py. Readers:
+
+    arviz.from_netcdf("draws.nc")
+    arviz.InferenceData.from_datatree(xarray.open_datatree("draws.zarr", engine="zarr"))
+    arviz.from_zarr("draws.zarr")       ArviZ 0.x has this for zarr 2 only, and says so with zarr 3
+"""
 
 from __future__ import annotations
 
@@ -11,35 +18,72 @@ import jax
 import numpy as np
 
 from ..draws import Draws
-from ..errors import ConfigError
-from ..storage import write_atomically
+from ..errors import ConfigError, StorageError
+from ..storage import require_writable, write_atomically
 from ..target import leaf_name
+from .zarr_store import remove, sole_writer, work_folder
 
-FORMATS = (".nc", ".npz")
+FORMATS = (".nc", ".zarr", ".npz")
 
 
 def check_format(path: Path) -> None:
     """Refuse a file name whose format is not known, before any work is done."""
     if path.suffix not in FORMATS:
-        raise ConfigError(f"'{path}' must end in {' or '.join(FORMATS)}, which say the format to write")
+        raise ConfigError(f"'{path}' must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}: the format to write")
+
+
+def require_place(path: Path) -> None:
+    """Refuse a name that draws cannot be written to, before any work is done for it. A Zarr store is a directory."""
+    check_format(path)
+    if path.suffix != ".zarr" or not path.is_dir():
+        require_writable(path)
+    elif not os.access(path, os.W_OK | os.X_OK) or not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise StorageError(f"{path} cannot be written: no permission")
 
 
 def write_draws(draws: Draws, path: Path) -> None:
-    """Write draws to ``path``. If the conversion to netCDF fails, the raw draws stay behind as ``.npz``."""
+    """Write draws to ``path``. If the conversion to netCDF or Zarr fails, the raw draws stay behind as ``.npz``."""
     check_format(path)
     if path.suffix == ".npz":
         write_atomically(path, _raw(draws))
         return
     spare = path.with_name(f".{path.stem}.{os.getpid()}.raw.npz")
     write_atomically(spare, _raw(draws))
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        draws.to_arviz().to_netcdf(str(temporary))
-        os.replace(temporary, path)
+        (_write_netcdf if path.suffix == ".nc" else _write_zarr)(draws, path)
     except Exception as error:
-        temporary.unlink(missing_ok=True)
         raise ConfigError(f"could not write {path} ({error}); the raw draws are kept in {spare}") from error
     spare.unlink()
+
+
+def inference_data(draws: Draws, **choices: Any) -> Any:
+    """What `Draws.to_arviz` gives, with names that files can have: a slash there would be a folder."""
+    data = draws.to_arviz(**choices)
+    names = {str(name) for group in data.groups() for name in (*data[group].variables, *data[group].dims)}
+    slashed = {name: file_name(name) for name in names if "/" in name}
+    return data.rename(slashed) if slashed else data
+
+
+def file_name(name: str) -> str:
+    """A variable's or dimension's name as files have it."""
+    return name.replace("/", ".")
+
+
+def _write_netcdf(draws: Draws, path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        inference_data(draws).to_netcdf(str(temporary))
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_zarr(draws: Draws, path: Path) -> None:
+    with sole_writer(path):
+        temporary = work_folder(path) / "new"
+        inference_data(draws).to_datatree().to_zarr(temporary, zarr_format=2, consolidated=True)
+        remove(path)
+        os.rename(temporary, path)
 
 
 def _raw(draws: Draws) -> bytes:

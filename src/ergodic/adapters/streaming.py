@@ -1,0 +1,235 @@
+"""Draws streamed to a Zarr store: bounded memory, and a run that was killed goes on with the draws it would have made.
+
+Draw i depends on the sampler, the key and i alone (drawing.py), so the store of n draws is the same, byte for byte,
+whether it was written at once, after a kill, or grown from fewer draws. What is in it:
+
+    posterior       one array a constrained variable, (1, n, ...), dimensions and labels as `Draws.to_arviz` gives them
+    sample_stats    lp (log π*) and the draws' statistics: acceptance_rate, diverging, energy_error, log_weight, ...
+    observed_data, constant_data    where the target's model has them; predictions and log-likelihoods are not streamed
+    attributes      those of `Draws.to_arviz` but for what a run took; the store itself has `Sampler.attributes` and
+                    sampler_sha256, chunk (draws simulated at a time), storage_chunk (draws a file): what a run that
+                    goes on must share
+
+Before a run goes on it draws the last chunk of the store again and compares: a log-density that has changed since, or
+another machine's rounding, is an error and not a seam in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array as Key
+
+from ..drawing import batches, by_index, default_chunk
+from ..draws import Batch, Draws
+from ..errors import ConfigError, StorageError
+from ..programs import Cost, Stopwatch, compiled
+from ..progress import Progress
+from ..sampler import Sampler, require_key
+from ..summary import Part, Summary, constrained_shape, coordinate_names, summarise
+from ..target import Density, Target, leaf_name
+from ..validation import positive_int
+from .arviz import _plain
+from .files import file_name, inference_data
+from .zarr_store import COMMIT, Array, Store, read_metadata, remove, sole_writer, sweep
+
+_ROWS = 1 << 17  # draws a file: millions of draws are few files,
+_VALUES = 1 << 23  # and one file's draws fit in memory
+_PASSING = ("created_at", "sampling_time", "gradients")  # attributes of one run, not of the draws
+_LATER = ("certificate",)  # attributes that draws do not depend on
+
+
+class Streamed(NamedTuple):
+    """What a run did."""
+
+    before: int
+    """How many draws the store had already."""
+    some: Draws | None
+    """The draws of the first file that was written, for a look at them; None when there was nothing to do."""
+    cost: Cost
+
+
+def stream(
+    sampler: Sampler, key: Key, n: int, path: str | Path, *, overwrite: bool = False, progress: bool | None = None
+) -> Streamed:
+    """Write n draws to the store at ``path``, going on from the draws that an earlier run left there."""
+    n = positive_int(n, "n, the number of draws")
+    if not by_index(sampler.method):
+        raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
+    path, settings = Path(path), _settings(sampler, require_key(key))
+    clock = Stopwatch()
+    try:
+        with sole_writer(path):
+            if overwrite or (path.is_dir() and not any(path.iterdir())):
+                remove(path)
+            before = _there_already(path, settings, n) if path.exists() else 0
+            some = _write(sampler, key, n, path, before, settings, progress) if before < n else None
+    except OSError as error:
+        there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
+        kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
+    size, depth = settings["chunk"], sampler.method.depth
+    drawn = -(-n // size) * size - before // settings["storage_chunk"] * settings["storage_chunk"]
+    return Streamed(before, some, clock.cost(drawn * depth if some is not None else 0, depth))
+
+
+def chunks(target: Target) -> tuple[int, int]:
+    """How many draws are simulated at a time, and how many, a multiple of these, go into one file."""
+    width = sum(leaf.size for leaf in jax.tree_util.tree_leaves(constrained_shape(target)))
+    most = max(1, min(_ROWS, _VALUES // max(width, target.dim)))
+    size = min(default_chunk(target.dim), most)
+    return size, most // size * size
+
+
+def summarise_store(path: Path, target: Target, rows: int | None = 30) -> Summary:
+    """The summary of the draws in a store, read one file at a time."""
+    import zarr
+
+    _, n = read_metadata(path)
+    data = zarr.open_group(str(path), mode="r")
+    leaves = jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]
+    arrays = [data[f"posterior/{file_name(leaf_name(path))}"] for path, _ in leaves] + [data["sample_stats/lp"]]
+    weights = data["sample_stats/log_weight"] if "log_weight" in data["sample_stats"] else None
+
+    def parts() -> Iterator[Part]:
+        step = arrays[-1].chunks[1]
+        for at in range(0, n, step):
+            chosen = (0, slice(at, min(at + step, n)))
+            columns = [np.asarray(array[chosen]).reshape(min(step, n - at), -1) for array in arrays]
+            yield Part(np.concatenate(columns, axis=1), None if weights is None else np.asarray(weights[chosen]))
+
+    return summarise([*coordinate_names(target), "log π*"], parts(), n, rows)
+
+
+def _settings(sampler: Sampler, key: Key) -> dict[str, Any]:
+    """What the draws depend on, as plain attributes: two runs that agree in these make the same draws."""
+    size, rows = chunks(sampler.target)
+    digest = hashlib.sha256(json.dumps([sampler.method.name, asdict(sampler.method)], sort_keys=True).encode())
+    for path, leaf in jax.tree_util.tree_flatten_with_path(sampler.params)[0]:
+        array = np.asarray(leaf)
+        digest.update(f"{leaf_name(path)}:{array.dtype}:{array.shape};".encode())
+        digest.update(array.tobytes())
+    attributes = {name: _plain(value) for name, value in sampler.attributes(key).items()}
+    return {**attributes, "sampler_sha256": digest.hexdigest(), "chunk": size, "storage_chunk": rows}
+
+
+def _there_already(path: Path, settings: dict[str, Any], n: int) -> int:
+    """How many draws of this run are in the store; an error if it holds others, or more."""
+    found, there = read_metadata(path)
+    differ = [name for name in {**settings, **found} if name not in _LATER and settings.get(name) != found.get(name)]
+    if differ:
+        said = ", ".join(f"{name} {found.get(name)!s:.16} (here {settings.get(name)!s:.16})" for name in differ)
+        raise StorageError(f"{path} holds draws of another run: {said}; name another file, or --overwrite it")
+    if there > n:
+        raise StorageError(f"{path} holds {there:,} draws already, more than {n:,}; name another file, or --overwrite")
+    sweep(path)
+    return there
+
+
+def _write(
+    sampler: Sampler, key: Key, n: int, path: Path, before: int, settings: dict[str, Any], progress: bool | None
+) -> Draws:
+    target, size, rows = sampler.target, settings["chunk"], settings["storage_chunk"]
+    if before:
+        last = (before - 1) // size
+        (batch,) = batches(sampler, key, last, 1, size)
+        _require_same(path, _columns(target, batch), last * size, before)
+    first = before // rows
+    made = batches(sampler, key, first * rows // size, -(-n // size) - first * rows // size, size)
+    some: Draws | None = None
+    with Progress("sampling", n, enabled=progress) as bar:
+        bar.advance(by=first * rows)
+        for part in range(first, -(-n // rows)):
+            begin, end = part * rows, min((part + 1) * rows, n)
+            taken, named = [], []
+            for batch in islice(made, -(-(end - begin) // size)):
+                taken.append(batch)
+                named.append(_columns(target, batch))
+                bar.advance(by=size)
+            columns = _joined(named, end - begin)
+            columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(begin, end)
+            if some is None:
+                some = _draws(sampler, key, taken, end - begin)
+                store = _store(path, some, columns, settings)
+            store.grow(part, columns, end)
+    assert some is not None
+    return some
+
+
+def _columns(target: Target, batch: Batch) -> dict[str, np.ndarray]:
+    """A batch as the store names it: constrained variables and statistics, one row a draw."""
+    if target.constrain is None:
+        position = target.layout.unravel(batch.position)
+    else:
+        program = compiled(_constrain, (target.density, target.constrain), batch.position)
+        position = jax.device_get(program(batch.position))
+    leaves = jax.tree_util.tree_flatten_with_path(position)[0]
+    stats = {"lp": batch.logdensity, **batch.stats}
+    return {f"posterior/{file_name(leaf_name(path))}": np.asarray(leaf) for path, leaf in leaves} | {
+        f"sample_stats/{name}": np.asarray(column) for name, column in stats.items()
+    }
+
+
+def _constrain(density: Density, constrain: Any, positions: Key) -> Any:
+    return jax.vmap(lambda flat: constrain(density.layout.unravel(flat)))(positions)
+
+
+def _joined(parts: list[dict[str, Any]], count: int) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
+
+
+def _draws(sampler: Sampler, key: Key, made: list[Batch], count: int) -> Draws:
+    stats = _joined([batch.stats for batch in made], count)
+    trace = {name: np.mean([batch.trace[name] for batch in made], axis=0) for name in made[0].trace}
+    position, logdensity = (np.concatenate(parts)[:count] for parts in zip(*(batch[:2] for batch in made), strict=True))
+    return Draws(sampler.target, position, logdensity, stats, trace, attributes=sampler.attributes(key))
+
+
+def _require_same(path: Path, columns: dict[str, np.ndarray], begin: int, end: int) -> None:
+    import zarr
+
+    data = zarr.open_group(str(path), mode="r")
+    for name, column in columns.items():
+        stored = np.asarray(data[name][0, begin:end])
+        if stored.dtype != column.dtype or stored.tobytes() != column[: end - begin].tobytes():
+            raise StorageError(
+                f"{path} cannot be gone on with: drawn again, its draws {begin:,} to {end - 1:,} are others "
+                f"(the log-density or its data have changed, or the machine); name another file, or --overwrite"
+            )
+
+
+def _store(path: Path, draws: Draws, columns: dict[str, np.ndarray], settings: dict[str, Any]) -> Store:
+    """The store's layout, taken from what ArviZ makes of a few draws."""
+    stats = {name: column[:2] for name, column in draws.stats.items()}
+    few = Draws(draws.target, draws.unconstrained[:2], draws.logdensity[:2], stats, attributes=draws.attributes)
+    data = inference_data(few, predictive=False, log_likelihood=False)
+    arrays: dict[str, Array] = {}
+    attributes: dict[str, dict[str, Any]] = {"": settings}
+    for group in data.groups():
+        attributes[group] = {name: _plain(v) for name, v in data[group].attrs.items() if name not in _PASSING}
+        for name, variable in data[group].variables.items():
+            place = f"{group}/{name}"
+            if place in columns:
+                arrays[place] = Array(variable.dims, columns[place].dtype, columns[place].shape[1:])
+            else:
+                arrays[place] = _fixed(variable)
+    return Store(path, settings["storage_chunk"], arrays, attributes)
+
+
+def _fixed(variable: Any) -> Array:
+    """Labels or data that do not grow, as files have them: text as text, dates as numbers."""
+    from xarray.conventions import encode_cf_variable
+
+    encoded = encode_cf_variable(variable)
+    values = np.asarray(encoded.values)
+    values = values.astype(str) if values.dtype.kind in "OS" else values
+    attributes = {name: _plain(value) for name, value in encoded.attrs.items() if name != "_FillValue"}
+    return Array(tuple(encoded.dims), values.dtype, values=values, attributes=attributes)

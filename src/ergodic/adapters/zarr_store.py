@@ -1,0 +1,208 @@
+"""A Zarr store on disk whose arrays grow along their draws, each growth whole or not at all.
+
+    draws.zarr/.zgroup .zattrs .zmetadata
+               posterior/.zgroup .zattrs
+                         x/.zarray .zattrs 0.0.0 0.1.0 ...      array (chain, draw, ...): a file every `rows` draws
+
+This is Zarr format 2, which ArviZ 0.x reads with zarr 2, and xarray with zarr 2 and 3. ``.zmetadata`` repeats all other
+metadata, the arrays' lengths among them. Readers look there first, and it is written last: until it is replaced, what a
+growth has written so far is not part of the store. Files are written in a hidden folder beside the store and renamed
+into it, so the store holds nothing else; it appears with its first draws in it. Its bytes depend on what was stored,
+not on when, nor on how many runs it took.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import StorageError
+
+COMMIT = ".zmetadata"
+_COMPRESSOR = {"id": "zstd", "level": 1}
+
+
+class Array(NamedTuple):
+    """One array: its dimensions and dtype; ``values`` where it does not grow, else the shape of one draw."""
+
+    dims: tuple[str, ...]
+    dtype: np.dtype
+    shape: tuple[int, ...] = ()
+    values: np.ndarray | None = None
+    attributes: Mapping[str, Any] = {}
+
+
+class Store:
+    """A store that is ``rows`` draws a file, with arrays named ``group/name`` and attributes by group (``""``: all)."""
+
+    def __init__(self, path: Path, rows: int, arrays: Mapping[str, Array], attributes: Mapping[str, Mapping[str, Any]]):
+        self._path, self._rows, self._arrays, self._attributes = path, rows, arrays, attributes
+        self._work = work_folder(path)
+        self._written: dict[str, bytes] = {}
+
+    def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int) -> None:
+        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row a draw."""
+        new = not self._path.exists()
+        root = self._work / "new" if new else self._path
+        folders = {root}
+        for name, array in self._arrays.items():
+            values, at = (array.values, 0) if array.values is not None else (self._padded(array, columns[name]), part)
+            if values.size and (new or array.values is None):
+                file = root / name / (".".join(str(at if dim == "draw" else 0) for dim in array.dims) or "0")
+                self._place(file, _encode(values))
+                folders.add(file.parent)
+        documents = self._documents(n)
+        everything = {"zarr_consolidated_format": 1, "metadata": documents}
+        for name, document in (*documents.items(), (COMMIT, everything)):
+            data = json.dumps(document, indent=1, sort_keys=True).encode()
+            if name == COMMIT:
+                for folder in folders:
+                    _sync(folder)
+            if self._written.get(name) != data:
+                self._place(root / name, data)
+                self._written[name] = data
+        if new:
+            os.rename(root, self._path)
+        _sync(self._path.parent if new else self._path)
+
+    def _padded(self, array: Array, column: np.ndarray) -> np.ndarray:
+        """A file's worth of draws in the array's shape, zeros after the last."""
+        out = np.zeros((self._rows, *array.shape), array.dtype)
+        out[: len(column)] = column
+        return out[None] if array.dims[0] == "chain" else out
+
+    def _documents(self, n: int) -> dict[str, Any]:
+        """All metadata of the store at n draws, by file."""
+        groups = dict.fromkeys(["", *(name.rpartition("/")[0] for name in self._arrays)])
+        found: dict[str, Any] = {}
+        for group in groups:
+            found[f"{group}/.zgroup".lstrip("/")] = {"zarr_format": 2}
+            found[f"{group}/.zattrs".lstrip("/")] = dict(self._attributes.get(group, {}))
+        for name, array in self._arrays.items():
+            found[f"{name}/.zarray"] = self._describe(array, n)
+            found[f"{name}/.zattrs"] = {"_ARRAY_DIMENSIONS": list(array.dims), **array.attributes}
+        return found
+
+    def _describe(self, array: Array, n: int) -> dict[str, Any]:
+        if array.values is not None:
+            shape = chunks = array.values.shape
+        else:
+            one = (1,) if array.dims[0] == "chain" else ()
+            shape, chunks = (*one, n, *array.shape), (*one, self._rows, *array.shape)
+        return {
+            "zarr_format": 2,
+            "shape": shape,
+            "chunks": [max(1, length) for length in chunks],
+            "dtype": array.dtype.str,
+            "order": "C",
+            "fill_value": None,  # readers would take draws that have this value for missing
+            "filters": _filters(array.dtype) or None,
+            "compressor": _COMPRESSOR,
+        }
+
+    def _place(self, file: Path, data: bytes) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._work / "file"
+        with open(temporary, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, file)
+
+
+def read_metadata(path: Path) -> tuple[dict[str, Any], int]:
+    """A store's attributes and how many draws are in it."""
+    try:
+        metadata = json.loads((path / COMMIT).read_text())["metadata"]
+        return metadata[".zattrs"], int(metadata["posterior/draw/.zarray"]["shape"][0])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise StorageError(f"{path} is not a store of streamed draws; name another file, or --overwrite it") from error
+
+
+def sweep(path: Path) -> None:
+    """Remove what a growth that was interrupted left in a store: one file past the end of each array."""
+    metadata = json.loads((path / COMMIT).read_text())["metadata"]
+    for name, document in metadata.items():
+        folder, _, file = name.rpartition("/")
+        dims = metadata[f"{folder}/.zattrs"]["_ARRAY_DIMENSIONS"] if file == ".zarray" else ()
+        if "draw" in dims:
+            sizes = zip(dims, document["shape"], document["chunks"], strict=True)
+            past = ".".join(str(-(-length // chunk)) if dim == "draw" else "0" for dim, length, chunk in sizes)
+            (path / folder / past).unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a store; refuse a directory that is none."""
+    if path.is_dir() and any(path.iterdir()) and not ((path / ".zgroup").exists() or (path / "zarr.json").exists()):
+        raise StorageError(f"{path} is a directory but not a Zarr store; remove it yourself, or name another")
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def work_folder(path: Path) -> Path:
+    """The hidden folder beside a store where its files are written before they are part of it."""
+    real = path.resolve()  # on the same disk as the store, wherever a link leads
+    return real.with_name(f".{real.name}.part")
+
+
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Hold the store's work folder, emptied of what a killed run left there; an error while another run holds it."""
+    folder = work_folder(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(handle, path)
+        try:
+            for left in folder.iterdir():
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> None:
+    """Released when the process ends, however it ends. Some file systems have no locks; there nobody is kept out."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StorageError(f"another run is writing {path}; wait for it, or name another file") from error
+    except OSError:
+        return
+
+
+def _filters(dtype: np.dtype) -> list[dict[str, Any]]:
+    """Bytes of the same significance side by side: sign and exponent of real numbers then compress."""
+    return [{"id": "shuffle", "elementsize": dtype.itemsize}] if dtype.kind in "iuf" and dtype.itemsize > 1 else []
+
+
+def _encode(values: np.ndarray) -> bytes:
+    from numcodecs import get_codec  # type: ignore[import-untyped]
+
+    data: Any = np.ascontiguousarray(values)
+    for config in (*_filters(values.dtype), _COMPRESSOR):
+        data = get_codec(dict(config)).encode(data)
+    return bytes(data)
+
+
+def _sync(folder: Path) -> None:
+    """Names of a folder's files to disk, where folders can be opened."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
