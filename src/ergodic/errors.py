@@ -22,6 +22,10 @@ class StorageError(ErgodicError):
     """A file could not be read as what it should be."""
 
 
+class DataError(ErgodicError):
+    """A data set that something needs is not at hand."""
+
+
 class ModelError(ErgodicError):
     """A name or ``file.py:object`` on the command line does not lead to a model."""
 

@@ -167,6 +167,46 @@ class Truth(NamedTuple):
         return self.log_z - self.expected_logdensity
 
 
+class Reference(NamedTuple):
+    """What a long, trusted run says of a posterior for which nothing is known exactly: moments, and draws if published.
+
+    Columns are the D scalars of the constrained values, in the published order.
+    """
+
+    variables: tuple[str, ...]
+    """Leaves of the constrained pytree, in the order of the columns."""
+    names: tuple[str, ...]
+    """One a column, as published: ``theta[1]``, ..., ``tau``."""
+    mean: np.ndarray
+    """E, ``(D,)``."""
+    sd: np.ndarray
+    """Standard deviation, ``(D,)``."""
+    mcse_mean: np.ndarray
+    """Standard error of ``mean``, ``(D,)``."""
+    draws: np.ndarray | None = None
+    """Nearly independent draws of the constrained values, ``(n, D)``."""
+    unconstrained: np.ndarray | None = None
+    """The same draws as flat unconstrained positions, ``(n, dim)``."""
+
+    @property
+    def mean_squared(self) -> np.ndarray:
+        """E of the square, ``(D,)``."""
+        return self.mean**2 + self.sd**2
+
+    def columns(self, constrained: Mapping[str, Any]) -> np.ndarray:
+        """Constrained draws (as `Draws.position`: a leading axis of draws) laid out as the columns here, ``(n, D)``."""
+        parts = [np.asarray(constrained[name], np.float64) for name in self.variables]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+    def expected_logdensity(self, density: Density) -> tuple[float, float]:
+        """E[log π*] over the reference draws, and its standard error; log π* up to the target's own constant."""
+        if self.unconstrained is None:
+            raise TargetError("this reference has moments only, no draws, so no estimate of E[log π*]")
+        positions = jnp.asarray(self.unconstrained, density.layout.dtype)
+        values = np.asarray(jax.jit(jax.vmap(density.__call__))(positions), np.float64)
+        return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
 class Model(NamedTuple):
     """What a modelling language knows of a target beside its density, for ArviZ; any part may be missing."""
 
@@ -194,6 +234,7 @@ class Target:
       names: one name a flat coordinate; made from the pytree's paths when left out.
       name: what to call the target in tables and files.
       truth: a `Truth`, or a function that computes it when first asked for.
+      reference: what a long run says, where there is no truth; a `Reference`, or a function likewise.
       prior: the prior's mean and spread on flat unconstrained positions, where P0 then starts.
       prior_entropy: entropy of the prior in nats, when only that is known; methods that follow the paper start P0
         with it.
@@ -211,6 +252,7 @@ class Target:
         names: Sequence[str] | None = None,
         name: str | None = None,
         truth: Truth | Callable[[], Truth] | None = None,
+        reference: Reference | Callable[[], Reference] | None = None,
         prior: DiagonalGaussian | None = None,
         prior_entropy: float | None = None,
         model: Model | None = None,
@@ -234,6 +276,7 @@ class Target:
         self.prior = prior
         self.model = Model() if model is None else model
         self._truth = truth
+        self._reference = reference
         _check_scalar(_abstract(self.density, self.layout, "logdensity"), "logdensity", self.dtype)
         if constrain is not None:
             _check_constrain(constrain, self.layout)
@@ -259,6 +302,13 @@ class Target:
         if callable(self._truth) and not isinstance(self._truth, Truth):
             self._truth = self._truth()
         return self._truth
+
+    @property
+    def reference(self) -> Reference | None:
+        """What a long, trusted run says, or None."""
+        if callable(self._reference) and not isinstance(self._reference, Reference):
+            self._reference = self._reference()
+        return self._reference
 
     def require_truth(self) -> Truth:
         """What is known exactly, or an error that there is nothing."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ErgodicError
-from . import models, studies
+from . import certificates, models, studies
 from .console import say
 
 app = typer.Typer(
@@ -19,6 +19,13 @@ app = typer.Typer(
     epilog="Add --debug to any command to see the full traceback of an error.",
 )
 reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
+bench = typer.Typer(no_args_is_help=True, help="Measure the library against its own claims and against its peers.")
+
+
+@bench.callback()
+def _bench() -> None:
+    """Measure the library against its own claims and against its peers."""
+
 
 app.command()(studies.demo)
 app.command("targets")(models.list_targets)
@@ -26,10 +33,13 @@ app.command("methods")(models.list_methods)
 app.command()(models.check)
 app.command()(models.fit)
 app.command()(models.sample)
+app.command()(certificates.certify)
 app.command()(studies.report)
 app.add_typer(reproduce, name="reproduce")
 reproduce.command()(studies.entropy)
 reproduce.command()(studies.synthetic)
+app.add_typer(bench, name="bench")
+bench.command("certificate")(certificates.calibrate)
 
 # click's base of usage errors, from whichever click typer carries
 CommandError: type[Any] = typer.BadParameter.__mro__[2]

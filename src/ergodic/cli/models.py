@@ -13,20 +13,26 @@ from ..errors import ConfigError, ErgodicError
 from .console import Dim, Model, Seed, console, key_of, say, warn
 
 if TYPE_CHECKING:
+    from ..draws import Draws
+    from ..programs import Cost
     from ..sampler import Sampler
     from ..target import Target
+
+_ROWS = 12  # coordinates of a summary on the terminal
 
 
 def list_targets() -> None:
     """The built-in targets and what is known of them."""
     from .. import targets
+    from ..datasets.locate import ORIGINS, VARIABLE, available
+    from ..targets.posteriors import POSTERIORS
     from ..targets.synthetic import SYNTHETIC
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("paper", "name", "dim", "-E log π*", "log Z", "entropy", "mean", "sd", "what"):
         table.add_column(column, justify="left" if column in ("paper", "name", "what") else "right")
-    for name in targets.names():
-        target, entry = targets.get(name), SYNTHETIC[name]
+    for name, entry in SYNTHETIC.items():
+        target = targets.get(name)
         truth = target.require_truth()
         sd = truth.covariance.diagonal() ** 0.5
         table.add_row(
@@ -40,7 +46,13 @@ def list_targets() -> None:
             " ".join(f"{s:.2f}" for s in sd),
             entry.title,
         )
+    for name, posterior in POSTERIORS.items():
+        table.add_row("", name, str(posterior.dim), "", "", "", "", "", posterior.title)
     console.print(table)
+    for collection in sorted({posterior.collection for posterior in POSTERIORS.values()}):
+        if not available(collection):
+            needing = ", ".join(name for name, entry in POSTERIORS.items() if entry.collection == collection)
+            say(f"\n{needing}: set {VARIABLE} to a folder that has {collection}/ with {ORIGINS[collection]}.")
 
 
 def list_methods() -> None:
@@ -134,50 +146,95 @@ def sample(
     n: Annotated[int, typer.Option("-n", "--draws", help="How many draws.")] = 10_000,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="File for the draws, .nc or .npz; FILE with .nc when left out."),
+        typer.Option(
+            "-o",
+            "--out",
+            help="File for the draws: .nc, .npz, or .zarr, which is written as draws are made and goes on after a "
+            "kill; FILE with .nc when left out.",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The target, when its file has moved.")] = None,
     dim: Dim = None,
     seed: Seed = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a .zarr store anew.")] = False,
 ) -> None:
     """Draw from a saved sampler."""
     import warnings
 
-    from ..adapters.files import check_format, write_draws
-    from ..diagnostics.health import worries
+    from ..adapters.files import require_place, write_draws
+    from ..drawing import by_index
     from ..errors import DrawsWarning
-    from ..storage import require_writable
     from ..validation import positive_int
 
     positive_int(n, "-n, the number of draws,")
     out = file.with_suffix(".nc") if out is None else out
-    check_format(out)
-    require_writable(out)
-    sampler = _open(file, model, dim)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DrawsWarning)  # said below
-        draws = sampler.sample(key_of(seed), n)
-    write_draws(draws, out)
-    cost, stats = draws.cost, draws.stats
-    say(
-        f"{n:,} {draws.kind} draws of '{draws.target.name}' in {cost.run_seconds:.2f} s "
-        f"(+ {cost.compile_seconds:.1f} s compile), {cost.depth} gradients a draw"
-    )
-    say(
-        f"E[log π*] {draws.mean(draws.logdensity):.5g}   "
-        + "   ".join(f"{name} {column.mean():.3g}" for name, column in stats.items() if name != "log_weight")
-    )
-    if not draws.independent:
-        say(f"worth {draws.effective_size():,.0f} independent draws")
-    if draws.kind == "weighted":
-        estimate, error = draws.log_z()
-        say(f"log Z {estimate:.4f} ± {error:.4f}")
-    for worry in worries(draws):
-        warn(worry)
+    require_place(out)
+    sampler = open_sampler(file, model, dim)
+    if out.suffix == ".zarr" and by_index(sampler.method):
+        _stream(sampler, key_of(seed), n, out, overwrite)
+    else:
+        if out.suffix == ".zarr" and out.exists() and not overwrite:
+            raise ConfigError(f"{out} is there already; name another file, or --overwrite it")
+        if out.suffix == ".zarr":
+            say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DrawsWarning)  # said below
+            draws = sampler.sample(key_of(seed), n)
+            write_draws(draws, out)
+        say(f"{n:,} {draws.kind} draws of '{draws.target.name}' {_took(draws.cost)}")
+        say(str(draws.summary(_ROWS)))
+        _describe(draws)
+    say(_certificate(sampler, file))
     say(f"saved {out}")
 
 
-def _open(file: Path, model: str | None, dim: int | None) -> Sampler:
+def _stream(sampler: Sampler, key: Any, n: int, out: Path, overwrite: bool) -> None:
+    from ..adapters.streaming import stream, summarise_store
+    from ..adapters.zarr_store import read_metadata
+
+    try:
+        before, some, cost = stream(sampler, key, n, out, overwrite=overwrite)
+    except KeyboardInterrupt:
+        if out.exists():
+            warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")
+        raise
+    if some is None:
+        say(f"{out} is complete: it has these {n:,} draws of '{sampler.target.name}' already")
+    else:
+        after = f": {before:,} were there already, {n - before:,} more" if before else ""
+        say(f"{n:,} {some.kind} draws of '{sampler.target.name}'{after} {_took(cost)}")
+    say(str(summarise_store(out, sampler.target, _ROWS)))
+    if some is not None:
+        _describe(some, "" if len(some) == n else f"of {len(some):,} of these draws: ")
+
+
+def _took(cost: Cost) -> str:
+    return f"in {cost.run_seconds:.2f} s (+ {cost.compile_seconds:.1f} s compile), {cost.depth} gradients a draw"
+
+
+def _describe(draws: Draws, which: str = "") -> None:
+    """Averages that are not in the table, and what should worry."""
+    from ..diagnostics.health import worries
+
+    columns = {name: column for name, column in draws.stats.items() if name != "log_weight"}
+    averages = [f"E[log π*] {draws.mean(draws.logdensity):.5g}", *(f"{k} {v.mean():.3g}" for k, v in columns.items())]
+    if not draws.independent:
+        averages.append(f"worth {draws.effective_size():,.0f} independent draws")
+    if draws.kind == "weighted":
+        estimate, error = draws.log_z()
+        averages.append(f"log Z {estimate:.4f} ± {error:.4f}")
+    say(which + "   ".join(averages))
+    for worry in worries(draws):
+        warn(worry)
+
+
+def _certificate(sampler: Sampler, file: Path) -> str:
+    certificate = getattr(sampler, "certificate", None)
+    return f"certificate: {certificate.verdict if certificate else f'not certified; run ergodic certify {file}'}"
+
+
+def open_sampler(file: Path, model: str | None, dim: int | None) -> Sampler:
+    """A saved sampler, with its target found where it was, or where ``model`` says."""
     from ..adapters.models import resolve, resolve_source
     from ..storage import load, read
 

@@ -30,6 +30,7 @@ from ..sampler import Sampler
 from ..target import Density
 from ..validation import positive_int
 from . import starts
+from .evidence import evidence as evidence_of
 from .functions import Functions, Tails, frame
 from .health import findings as health_findings
 from .hypotheses import average, smallest, symmetric
@@ -42,6 +43,8 @@ LEAST = 1000
 _KERNEL_DRAWS = 1000
 _UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
 _FORGOTTEN = 1.15
+_ROUGH = 0.5  # nats
+_WEIGHTS = 50
 
 
 class _Case(NamedTuple):
@@ -258,4 +261,20 @@ def _go_on(density: Density, method: Any, params: Any, positions: Array, key: Ar
 
 
 def _evidence(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
-    raise ConfigError("evidence is not there yet")
+    """log Z, and P0's entropy against the target's."""
+    found = evidence_of(sampler, key)
+    words = f"{found.log_z:.4f} ± {found.error:.4f}; E[log π*] {found.expected_logdensity:.4f}"
+    sure = found.error < _ROUGH and found.weight_ess >= _WEIGHTS
+    advice = "a chain whose steps suit the tempered targets too, or eg.HAIS with more temperatures"
+    findings = [
+        Finding("evidence", "log Z", "passed" if sure else "noted", words, found.log_z, None, "" if sure else advice),
+        Finding("evidence", "effective weights", "noted", "of 1,000 annealed runs", found.weight_ess),
+    ]
+    entropy = float(sampler.params.initial.entropy())
+    wide = entropy >= found.entropy - 2 * found.entropy_error
+    words = f"H(P0) = {entropy:.2f} nats, H(π) = {found.entropy:.2f} ± {found.entropy_error:.2f}"
+    words += "" if wide else ": P0 is too narrow for the paper's objective"
+    advice = "" if wide else 'a wider P0, or entropy_floor="auto"'
+    verdict = "passed" if wide else "noted"
+    findings.append(Finding("evidence", "entropy of π", verdict, words, entropy - found.entropy, None, advice))
+    return findings, found.cost.gradients

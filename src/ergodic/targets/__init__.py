@@ -1,28 +1,37 @@
-"""Built-in targets, by name: `get`, `names`."""
+"""Built-in targets, by name: `get`, `names`. The synthetic ones need nothing; the posteriors need their data."""
 
 from __future__ import annotations
 
 import functools
+
+import jax.numpy as jnp
 
 from ..errors import ModelError, unknown
 from ..target import Target
 
 
 def names() -> list[str]:
-    """The names of the built-in targets."""
+    """The names of the built-in targets, whether or not the data they need are at hand."""
+    from .posteriors import POSTERIORS
     from .synthetic import SYNTHETIC
 
-    return list(SYNTHETIC)
+    return [*SYNTHETIC, *POSTERIORS]
+
+
+def get(name: str) -> Target:
+    """The built-in target of that name; the same object every time, so that compiled programs are reused."""
+    if name not in names():
+        raise ModelError(unknown("built-in target", name, names()))
+    return _get(name, str(jnp.result_type(float)))
 
 
 @functools.cache
-def get(name: str) -> Target:
-    """The built-in target of that name; the same object every time, so that compiled programs are reused."""
+def _get(name: str, dtype: str) -> Target:
+    """One target a name and default dtype: positions of a target keep the dtype it was made with."""
+    from .posteriors import POSTERIORS, posterior_target
     from .synthetic import SYNTHETIC
 
-    if name not in SYNTHETIC:
-        raise ModelError(unknown("built-in target", name, names()))
-    return SYNTHETIC[name].target(name)
+    return posterior_target(name) if name in POSTERIORS else SYNTHETIC[name].target(name)
 
 
 __all__ = ["get", "names"]

@@ -1,0 +1,1 @@
+"""Data sets that ergodic does not carry: where they are found."""

@@ -1,0 +1,134 @@
+"""log Z and the entropy of a target, by annealed importance sampling along a tuned chain.
+
+A tuned chain has what annealing needs and otherwise has to find: a start P0, and step sizes. `evidence` anneals from
+the chain's P0 to π (`tuning/annealing.py`), one HMC move a temperature with the speeds s = φ2/√φ1 of the chain's T
+transitions, one after the other and again from the first. E[w] = Z whatever the moves, and draws weighted by w are
+draws of π, so that
+
+    log Z ≈ log w̄,    E_π[log π*] ≈ Σ w log π*(x)/Σ w,    H(π) = log Z - E_π[log π*]
+
+Standard errors are by the delta method over independent islands: with island g's share a_g = Z_g/Z̄ and mean m_g, log Z
+has influence a_g - 1, the mean a_g (m_g - E), and H their difference. Like every estimate by annealing this one is too
+low, and its error too small, where the moves cannot follow the temperatures: modes that P0's draws do not reach do not
+count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..chain import ChainParams
+from ..errors import ConfigError
+from ..initial import DiagonalGaussian
+from ..kernels.hmc import HMCParams
+from ..programs import Cost, Stopwatch
+from ..sampler import Sampler, require_key
+from ..target import Target
+from ..tuning.annealing import Islands, find_path, weigh
+from ..validation import positive_int
+
+ISLANDS = 20
+_SPACING = 4  # temperatures for each that the pilot needed, in a pilot's own estimate
+_GRID = 50  # to which their number is rounded up: another number is another program to compile
+
+
+class Evidence(NamedTuple):
+    """What annealed importance sampling says of a target."""
+
+    log_z: float
+    """log Z, of the unnormalised density as the user wrote it."""
+    error: float
+    """Its standard error."""
+    weight_ess: float
+    """(Σw)²/Σw²: how many particles the estimates rest on, at most."""
+    expected_logdensity: float
+    """E_π[log π*]."""
+    entropy: float
+    """H(π), in nats."""
+    entropy_error: float
+    """Its standard error."""
+    acceptance: float
+    """Mean acceptance probability of the moves."""
+    cost: Cost = Cost()
+    """Gradients and seconds, the search for temperatures included."""
+
+
+def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int = 20) -> Evidence:
+    """Anneal along a tuned chain of HMC transitions, each of them ``rounds`` times.
+
+    ``particles`` are spread evenly over 20 islands.
+    """
+    params = sampler.params
+    if not isinstance(params, ChainParams) or not isinstance(params.transitions, HMCParams):
+        raise ConfigError(
+            f"annealing along a chain needs one of HMC transitions, such as HEI's; {sampler.method.name} has none"
+        )
+    rounds = positive_int(rounds, "rounds")
+    speeds = jnp.exp(params.transitions.log_step - 0.5 * params.transitions.log_variance)
+    return _anneal(sampler.target, params.initial, key, particles, sampler.method.leapfrogs, speeds, rounds)[0]
+
+
+def pilot_evidence(
+    target: Target, initial: DiagonalGaussian, key: Array, particles: int = 500, leapfrogs: int = 5
+) -> Evidence:
+    """The same from a start alone, before any chain is tuned: step sizes are adapted to the ensemble on the way."""
+    return _anneal(target, initial, key, particles, leapfrogs)[0]
+
+
+def _anneal(
+    target: Target,
+    initial: DiagonalGaussian,
+    key: Array,
+    particles: int,
+    leapfrogs: int,
+    speeds: Float[Array, "steps dim"] | None = None,
+    rounds: int = 1,
+) -> tuple[Evidence, Islands]:
+    clock = Stopwatch()
+    each = max(2, positive_int(particles, "particles") // ISLANDS)
+    path_key, weigh_key = jax.random.split(require_key(key))
+    scouts = max(100, each * ISLANDS // 4)
+    path = find_path(target.density, initial, path_key, particles=scouts, leapfrogs=leapfrogs, speeds=speeds)
+    found = path.temperatures
+    if speeds is None:
+        path = path.stretched(-(-_SPACING * found // _GRID) * _GRID)
+    else:
+        path = path.stretched(rounds * speeds.shape[0])._replace(steps=jnp.tile(speeds, (rounds, 1)))
+    islands = weigh(target.density, initial, path, weigh_key, islands=ISLANDS, particles=each, leapfrogs=leapfrogs)
+    depth = 1 + found * leapfrogs, 1 + path.temperatures * leapfrogs
+    cost = clock.cost(scouts * depth[0] + each * ISLANDS * depth[1], sum(depth))
+    return summarise(islands)._replace(cost=cost), islands
+
+
+def summarise(islands: Islands) -> Evidence:
+    """The estimates, and their errors from how the islands differ."""
+    log_weight, value = islands.log_weight.astype(np.float64), islands.logdensity.astype(np.float64)
+    top = log_weight.max(axis=1)
+    alive = np.isfinite(top)
+    if not alive.any():
+        raise ConfigError("every annealed run has weight zero: P0 lies outside of the support; move or narrow it")
+    weight = np.where(alive[:, None], np.exp(log_weight - np.where(alive, top, 0)[:, None]), 1)
+    log_z = np.where(alive, islands.log_z + top + np.log(weight.mean(axis=1)), -np.inf)
+    share = np.exp(log_z - log_z.max())
+    total = float(log_z.max() + np.log(share.mean()))
+    share /= share.mean()
+    weight /= weight.sum(axis=1, keepdims=True)
+    means = np.sum(weight * np.where(weight > 0, value, 0), axis=1)
+    means = np.where(alive, means, 0)
+    mean = float(np.mean(share * means))
+    moved = share * (means - mean)
+    root = np.sqrt(len(share))
+    return Evidence(
+        log_z=total,
+        error=float(np.std(share, ddof=1) / root),
+        weight_ess=float(len(share) ** 2 / np.sum((share[:, None] * weight) ** 2)),
+        expected_logdensity=mean,
+        entropy=total - mean,
+        entropy_error=float(np.std(share - moved, ddof=1) / root),
+        acceptance=float(islands.acceptance.mean()),
+    )
