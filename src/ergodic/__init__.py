@@ -9,6 +9,8 @@ draws = sampler.sample(jax.random.key(1), 100_000)
 
 from . import targets
 from ._version import __version__
+from .adapters.numpyro import from_numpyro
+from .adapters.pymc import from_pymc
 from .draws import Draws
 from .errors import ConfigError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
 from .methods import GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Rejection
@@ -42,6 +44,8 @@ __all__ = [
     "Truth",
     "__version__",
     "fit",
+    "from_numpyro",
+    "from_pymc",
     "load",
     "targets",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,6 +14,9 @@ from .errors import ConfigError
 from .programs import Cost
 from .target import Target
 from .validation import positive_int
+
+if TYPE_CHECKING:
+    from .summary import Summary
 
 _CONSTRAIN_CHUNK = 1 << 14
 
@@ -133,11 +136,25 @@ class Draws:
         steps = len(values) // self.chains
         return np.swapaxes(values[: steps * self.chains].reshape(steps, self.chains, *values.shape[1:]), 0, 1)
 
-    def to_arviz(self) -> Any:
-        """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent."""
+    def summary(self, rows: int | None = 30) -> Summary:
+        """Mean, sd, quantiles, Monte Carlo error and effective size of every coordinate, as a table and as arrays.
+
+        The table shows the first ``rows`` coordinates, and log π*; None: all.
+        """
+        from .summary import summarise_draws
+
+        return summarise_draws(self, rows)
+
+    def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> Any:
+        """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent.
+
+        Where the target's model knows them, also dims, coords, observed_data, constant_data, posterior_predictive and
+        log_likelihood. The last two are computed now: ``True`` asks for one, ``False`` leaves it out, None includes it
+        if it has at most 50 million values. Predictions are the same each time: their key comes from the draws' seed.
+        """
         from .adapters.arviz import to_inference_data
 
-        return to_inference_data(self)
+        return to_inference_data(self, predictive=predictive, log_likelihood=log_likelihood)
 
     def __repr__(self) -> str:
         mean = float(self.mean(self.logdensity))

@@ -1,9 +1,14 @@
-"""MODEL on the command line: a built-in name, or ``path/to/file.py:object``, a Target or a log-density function."""
+"""MODEL on the command line: a built-in name, or ``path/to/file.py:object``.
+
+The object is a Target, a PyMC model, a NumPyro model that needs no arguments, or with --dim a log-density function. A
+function that can be called with no argument is taken for a NumPyro model: it cannot be a log-density.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +19,8 @@ import jax.numpy as jnp
 from .. import targets
 from ..errors import ModelError, TargetError
 from ..target import Target
+from .numpyro import from_numpyro
+from .pymc import from_pymc
 
 
 def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]:
@@ -57,16 +64,45 @@ def _as_target(thing: Any, model: str, name: str, dim: int | None) -> Target:
     if isinstance(thing, Target):
         _no_dim(dim, model)
         return thing
+    if _is_pymc(thing):
+        _no_dim(dim, model)
+        return from_pymc(thing, name=name)
     if not callable(thing):
-        raise ModelError(f"{model} is a {type(thing).__name__}; it must be an ergodic.Target or a log-density function")
+        raise ModelError(
+            f"{model} is a {type(thing).__name__}; it must be an ergodic.Target, a PyMC or NumPyro model, "
+            "or a log-density function"
+        )
+    if dim is None and _needs_nothing(thing):
+        try:
+            return from_numpyro(thing, name=name)
+        except TargetError as error:
+            raise TargetError(
+                f"{error} ({model} needs no argument, so it was taken for a NumPyro model; a log-density needs --dim N)"
+            ) from error
     if dim is None:
         raise ModelError(
             f"{model} is a function, which does not say its position's shape: add --dim N for a vector of N values, "
-            "or wrap it in the file: target = ergodic.Target(function, like=...)"
+            "or wrap it in the file: target = ergodic.Target(function, like=...), or, for a NumPyro model, "
+            "target = ergodic.from_numpyro(model, data)"
         )
     if dim < 1:
         raise ModelError(f"--dim must be at least 1, not {dim}")
     return Target(thing, like=jnp.zeros(dim), name=name)
+
+
+def _is_pymc(thing: Any) -> bool:
+    """Whether this is a PyMC model; one can only be there if PyMC was imported."""
+    pymc = sys.modules.get("pymc")
+    return pymc is not None and isinstance(thing, pymc.Model)
+
+
+def _needs_nothing(function: Any) -> bool:
+    """Whether a function can be called without any argument."""
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _no_dim(dim: int | None, model: str) -> None:
@@ -97,16 +133,18 @@ def _candidates(module: ModuleType) -> list[str]:
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
-        and (isinstance(value, Target) or getattr(value, "__module__", None) == module.__name__)
+        and (isinstance(value, Target) or _is_pymc(value) or getattr(value, "__module__", None) == module.__name__)
     ]
 
 
 def _only_target(module: ModuleType, file: Path) -> str:
+    """The name of the only Target of a file or, where there is none, of its only PyMC model."""
     found = [name for name, value in vars(module).items() if isinstance(value, Target)]
-    if len(found) != 1:
-        names = ", ".join(_candidates(module)) or "nothing usable"
-        raise ModelError(f"say which object of {file} to use, as {file}:NAME (it has: {names})")
-    return found[0]
+    found = found or [name for name, value in vars(module).items() if _is_pymc(value)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(_candidates(module)) or "nothing usable"
+    raise ModelError(f"say which object of {file} to use, as {file}:NAME (it has: {names})")
 
 
 def _hash(file: Path) -> str:

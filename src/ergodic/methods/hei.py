@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 import jax
 from jaxtyping import Array
 
-from ..chain import ChainParams, simulate
+from ..chain import ChainParams, advance, simulate
 from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
 from ..errors import ConfigError
 from ..initial import DiagonalGaussian, scale_for_entropy, starting
-from ..kernels import HMC
+from ..kernels import HMC, start
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
@@ -136,6 +136,13 @@ class HEI:
     def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:
         """Independent runs of the chain: a sample of P_T."""
         end, stats, trace = simulate(density.batched, self.kernel, params, key, particles)
+        return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
+
+    def go_on(self, density: Density, params: ChainParams, position: Array, key: Array) -> Batch:
+        """The chain's T transitions from given positions ``(particles, dim)``, as a certificate tries them."""
+        end, stats, trace = advance(
+            density.batched, self.kernel, params.transitions, start(density.batched, position), key
+        )
         return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
 
     def attributes(self) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""What the adapters of modelling languages share: P0 from draws of the prior, labels that fit, settings to trace under.
+
+P0 = N(m, diag(s²)) on flat unconstrained positions, from n draws of the prior mapped there: m is the median and s half
+the range between the 15.87 % and 84.13 % quantiles, coordinate by coordinate. Of a Gaussian these are the mean and the
+standard deviation; of a Cauchy they are finite too.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import TargetError
+from ..initial import DiagonalGaussian
+
+PRIOR_DRAWS = 1000
+_PRIOR_VALUES = 50_000_000
+_LEVELS = (0.1587, 0.5, 0.8413)
+_IMPROPER_SCALE = math.sqrt(3.0)  # as P0 starts where nothing is known: section 3.3
+
+
+def prior_draws(dim: int) -> int:
+    """How many draws of the prior to look at: 1,000, fewer where they would fill the memory."""
+    return max(100, min(PRIOR_DRAWS, _PRIOR_VALUES // dim))
+
+
+def prior_from_draws(draws: Mapping[str, Any], improper: Collection[str], dtype: Any) -> DiagonalGaussian:
+    """P0 from unconstrained prior draws, ``(n, *shape)`` by leaf; 0 and √3 for improper leaves and infinite spreads."""
+    means, scales = [], []
+    for name in sorted(draws):  # the order in which a dict's leaves lie in a flat vector
+        columns = np.asarray(draws[name], np.float64).reshape(len(draws[name]), -1)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # a column of NaN alone
+            low, middle, high = np.nanquantile(columns, _LEVELS, axis=0, method="nearest")
+            scale = (high - low) / 2
+        known = np.isfinite(middle) & np.isfinite(scale) & (scale > 0) & (name not in improper)
+        means.append(np.where(known, middle, 0.0))
+        scales.append(np.where(known, scale, _IMPROPER_SCALE))
+    mean, scale = np.concatenate(means), np.concatenate(scales)
+    return DiagonalGaussian(jnp.asarray(mean, dtype), jnp.asarray(np.log(scale), dtype))
+
+
+def default_dims(name: str, ndim: int) -> list[str]:
+    """ArviZ's names for the dimensions of a variable that has none."""
+    return [f"{name}_dim_{axis}" for axis in range(ndim)]
+
+
+def check_labels(
+    dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[Any]], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Refuse dimension names and coordinates that do not fit the variables' shapes."""
+    for name, names in dims.items():
+        if name not in shapes:
+            raise TargetError(f"dims names '{name}', which the model does not have (it has: {', '.join(shapes)})")
+        shape = shapes[name]
+        if len(names) != len(shape):
+            raise TargetError(f"dims gives '{name}' {len(names)} names, but its shape is {shape}; give one a dimension")
+        for dim, size in zip(names, shape, strict=True):
+            if dim in shapes:
+                raise TargetError(f"a dimension of '{name}' is called '{dim}', which is also a variable; rename one")
+            if dim in coords and len(coords[dim]) != size:
+                raise TargetError(
+                    f"coords gives '{dim}' {len(coords[dim])} labels, but '{name}' has {size} values along it"
+                )
+
+
+@contextmanager
+def tracing(dtype: np.dtype) -> Iterator[None]:
+    """Trace a modelling language's code as it expects: mixed dtypes and ranks allowed, in the target's precision.
+
+    Graphs that were written in double precision say so; in single precision JAX warns of each, and is not heard.
+    """
+    with (
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+        jax.enable_x64(dtype == np.dtype(np.float64)),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
+        yield
+
+
+def traced(function: Callable, dtype: np.dtype) -> Callable:
+    """The function, traced under `tracing`."""
+
+    @functools.wraps(function)
+    def run(*args: Any) -> Any:
+        with tracing(dtype):
+            return function(*args)
+
+    return run
+
+
+def reason(error: BaseException) -> str:
+    """What kind of error, and the first line of its message."""
+    lines = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}"

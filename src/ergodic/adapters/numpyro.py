@@ -1,0 +1,165 @@
+"""A NumPyro model as a `Target`. NumPyro is imported when first used.
+
+NumPyro's own functions do the work: `potential_energy` is -log π* on unconstrained values, with the log-determinants of
+the maps to each site's support, `constrain_fn` maps back and runs the model's deterministic sites, `log_likelihood` and
+`Predictive` look at the observed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..errors import ConfigError, TargetError
+from ..target import Model, Target
+from .languages import check_labels, prior_draws, prior_from_draws, reason, traced, tracing
+from .numpyro_sites import constants, is_auxiliary, sites_of, trace
+
+
+def from_numpyro(
+    model: Callable,
+    *args: Any,
+    coords: Mapping[str, Sequence[Any]] | None = None,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Target:
+    """The posterior of a NumPyro model, ``model(*args, **kwargs)``, as a target.
+
+    P0 starts at the location and spread of 1,000 draws of the prior. Draws come back as constrained values by site,
+    deterministic sites among them. Where a model's own argument is called ``coords``, ``dims``, ``name`` or ``seed``,
+    bind it first: ``from_numpyro(functools.partial(model, name=...), data)``.
+
+    Args:
+      model: a NumPyro model; every latent site must be continuous. Handlers such as `reparam` may be around it.
+      args: the model's arguments: data, as usual.
+      coords: labels along a dimension, by its name: plates have theirs, other dimensions are ``site_dim_0``, ...
+      dims: names of a site's dimensions, where plates do not name them.
+      name: what to call the target; the model's name when left out.
+      seed: of the draws from the prior.
+      kwargs: the model's keyword arguments.
+    """
+    handlers = _numpyro().handlers
+    if not callable(model):
+        raise TargetError(f"from_numpyro needs a NumPyro model, a function; it was given a {type(model).__name__}")
+    name = name or getattr(model, "__name__", type(model).__name__)
+    dtype = np.dtype(jnp.result_type(float))
+    bound = partial(model, *args, **kwargs)
+    with tracing(dtype):
+        try:
+            sites = sites_of(bound)
+        except TargetError as error:
+            raise TargetError(f"the NumPyro model '{name}' {error}") from None
+        except Exception as error:
+            raise TargetError(
+                f"the NumPyro model '{name}' raised {reason(error)}; check the arguments given to from_numpyro"
+            ) from error
+        if not any(site.kind == "latent" for site in sites.values()):
+            raise TargetError(f"the NumPyro model '{name}' has no latent site; there is nothing to sample")
+        observed, fixed = jax.device_get(jax.jit(partial(_known, bound))())
+    constant = constants(model, args, kwargs, observed, sites)
+    labels = {site: found.dims for site, found in sites.items()} | {site: tuple(d) for site, d in (dims or {}).items()}
+    known_shapes = {site: found.shape for site, found in sites.items()}
+    check_labels(labels, coords or {}, known_shapes | {data: value.shape for data, value in constant.items()})
+    closed = handlers.substitute(bound, data=fixed)
+    with tracing(dtype):
+        shapes = jax.eval_shape(partial(_prior_draw, closed), jax.random.key(0))
+        keys = jax.random.split(jax.random.key(seed), prior_draws(sum(leaf.size for leaf in shapes.values())))
+        prior = jax.device_get(jax.jit(jax.vmap(partial(_prior_draw, closed)))(keys))
+    return Target(
+        traced(partial(_logdensity, closed, dtype), dtype),
+        like={site: jnp.zeros(leaf.shape, dtype) for site, leaf in shapes.items()},
+        constrain=traced(partial(_constrain, closed), dtype),
+        name=name,
+        prior=prior_from_draws(prior, {s for s, found in sites.items() if found.improper}, dtype),
+        model=Model(
+            dims=labels,
+            coords=dict(coords or {}),
+            observed=observed,
+            constant=constant,
+            log_likelihood=traced(partial(_log_likelihood, closed, tuple(observed)), dtype) if observed else None,
+            predictive=traced(partial(_predictive, closed, tuple(observed)), dtype) if observed else None,
+        ),
+    )
+
+
+def _known(bound: Callable) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values that do not depend on latent sites: observed data, and what is not sampled (`numpyro.param`)."""
+    sites = trace(bound, jax.random.key(0))
+    observed = {k: v for k, v in sites.items() if v["type"] == "sample" and v["is_observed"] and not is_auxiliary(v)}
+    fixed = {name: site["value"] for name, site in sites.items() if site["type"] in ("param", "mutable")}
+    return {name: jnp.asarray(site["value"]) for name, site in observed.items()}, fixed
+
+
+def _prior_draw(closed: Callable, key: Array) -> dict[str, Array]:
+    """One draw of the prior, unconstrained, by latent site."""
+    from numpyro.distributions import biject_to
+
+    return {
+        name: biject_to(site["fn"].support).inv(site["value"])
+        for name, site in trace(closed, key).items()
+        if site["type"] == "sample" and not site["is_observed"]
+    }
+
+
+def _seeded(closed: Callable) -> Callable:
+    """The model with a fixed key for `numpyro.prng_key`; made anew for each use, since the handler changes."""
+    from numpyro import handlers
+
+    return handlers.seed(closed, 0)
+
+
+def _logdensity(closed: Callable, dtype: np.dtype, position: dict[str, Array]) -> Array:
+    from numpyro.infer.util import potential_energy
+
+    return -jnp.asarray(potential_energy(_seeded(closed), (), {}, position), dtype)
+
+
+def _constrain(closed: Callable, position: dict[str, Array], deterministic: bool = True) -> dict[str, Array]:
+    from numpyro.infer.util import constrain_fn
+
+    values = constrain_fn(_seeded(closed), (), {}, position, return_deterministic=deterministic)
+    return {name: jnp.asarray(value) for name, value in values.items()}
+
+
+def _log_likelihood(closed: Callable, observed: tuple[str, ...], position: dict[str, Array]) -> dict[str, Array]:
+    from numpyro.infer import log_likelihood
+
+    latent = _constrain(closed, position, deterministic=False)
+    values = log_likelihood(_seeded(closed), latent, batch_ndims=0)
+    return {name: values[name] for name in observed}
+
+
+def _predictive(
+    closed: Callable, observed: tuple[str, ...], position: dict[str, Array], key: Array
+) -> dict[str, Array]:
+    from numpyro import handlers
+    from numpyro.infer import Predictive
+
+    class Expanded(handlers.Messenger):
+        """As many draws as there are data, also where one scalar distribution stands for a whole vector of them."""
+
+        def process_message(self, msg: Any) -> None:
+            if msg["type"] == "sample" and msg["is_observed"] and not is_auxiliary(msg):
+                shape = jnp.shape(msg["value"])
+                batch = shape[: len(shape) - msg["fn"].event_dim]
+                msg["fn"] = msg["fn"].expand(jax.lax.broadcast_shapes(batch, msg["fn"].batch_shape))
+
+    latent = _constrain(closed, position, deterministic=False)
+    free = handlers.uncondition(Expanded(closed))
+    return Predictive(free, latent, batch_ndims=0, return_sites=list(observed))(key)
+
+
+def _numpyro() -> Any:
+    try:
+        import numpyro
+    except ModuleNotFoundError as error:
+        raise ConfigError("from_numpyro needs NumPyro: pip install 'ergodic-inference[numpyro]'") from error
+    return numpyro
