@@ -13,7 +13,7 @@ KNOWN = {"laplace": 3.3863, "dual-moon": 0.7825, "ring": 4.7027, "gaussian": 1.0
 
 
 def test_the_registry():
-    assert set(PAPER_SIX) <= set(eg.targets.names()) == set(SYNTHETIC)
+    assert set(PAPER_SIX) <= set(SYNTHETIC) <= set(eg.targets.names())
     assert [SYNTHETIC[name].letter for name in PAPER_SIX] == list("abcdef")
     assert eg.targets.get("ring") is eg.targets.get("ring")
     with pytest.raises(eg.ModelError, match="did you mean 'dual-moon'"):
@@ -46,7 +46,7 @@ def test_gauss_legendre_integrates_polynomials_exactly():
     assert w @ x**7 == pytest.approx((2**8 - 1) / 8)
 
 
-@pytest.mark.parametrize("name", eg.targets.names())
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_exact_draws_have_the_moments_of_the_quadrature(name):
     """E[log π*], means and second moments of 100,000 draws, |z| < 5: probability of failure 4e-6 a target."""
     target = eg.targets.get(name)
