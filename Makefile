@@ -23,8 +23,8 @@ test-all: $(VENV)/.installed-test
 	$(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: $(VENV)/.installed-test
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
