@@ -1,4 +1,4 @@
-"""p-values are p-values: under the hypothesis P(p < α) is at most α, up to the noise of repetitions, also in the tail."""
+"""p-values are p-values: under the hypothesis P(p < α) is at most α, up to noise, also in the tail."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_symmetric_has_power():
 
 
 def test_average_is_right_far_into_the_tail_of_a_skewed_mean():
-    """χ²₁, n = 1,000, 20,000 columns: both tails within 5 errors of the normal's. The plain t-test is far off in one."""
+    """χ²₁, n = 1,000, 20,000 columns: both tails within 5 errors of the normal's. The plain t-test is not."""
     values = RNG.chisquare(1, (1_000, 2_000))
     columns = [average(RNG.chisquare(1, (1_000, 2_000)), 1.0) for _ in range(10)]
     z = np.concatenate([column.statistic for column in columns])

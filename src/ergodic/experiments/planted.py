@@ -89,7 +89,7 @@ class Case(NamedTuple):
 
 
 def chain(
-    method: Any, target: Target, *, mean: Any = 0.0, scale: float = 1.6, steps: int = 30, time: float = 1.6
+    method: Any, target: Target, *, mean: Any = 0.0, scale: float = 1.6, steps: int = 15, time: float = 1.6
 ) -> Sampler:
     """A sampler with hand-set steps: trajectories of about ``time``, of 5 leapfrogs, varied by half from step to step.
 
@@ -160,7 +160,7 @@ def _wide_in_one(key: Array, n: int, dim: int) -> Array:
     return jax.random.normal(key, (n, dim), jnp.float32) * jnp.where(jnp.arange(dim) == 0, 1.1, 1.0)[None, :]
 
 
-_PLAIN = HEI(steps=30)
+_PLAIN = HEI(steps=15)
 
 
 def _scaled(factor: float) -> Draw:
@@ -176,34 +176,34 @@ _WIDE, _WIDER = _scaled(1.1), _scaled(1.03)
 
 CASES = (
     Case("Gaussian", "sound", lambda d: chain(_PLAIN, gaussian(d))),
-    Case("rotated Gaussian", "sound", lambda d: chain(HEI(steps=60), correlated(d), steps=60, time=1.2)),
+    Case("rotated Gaussian", "sound", lambda d: chain(HEI(steps=45), correlated(d), steps=45, time=1.2)),
     Case(
         "skewed (log-Gamma)",
         "sound",
-        lambda d: chain(HEI(steps=60), skewed(d), mean=0.4, scale=0.7, steps=60, time=0.8),
+        lambda d: chain(HEI(steps=40), skewed(d), mean=0.4, scale=0.7, steps=40, time=0.8),
     ),
     Case(
         "heavy tails (Student-t), exact draws",
         "sound",
-        lambda d: chain(Spoilt(steps=60, draws=_student_draws), student(d), steps=60, time=2.5),
+        lambda d: chain(Spoilt(steps=40, draws=_student_draws), student(d), steps=40, time=2.5),
     ),
     Case("chain too short", "fault", lambda d: chain(HEI(steps=1), gaussian(d), steps=1, time=0.8)),
     Case("P0 too narrow", "fault", lambda d: chain(HEI(steps=5), gaussian(d), scale=0.1, steps=5, time=0.5)),
     Case("P0 displaced", "fault", lambda d: chain(HEI(steps=5), gaussian(d), mean=3.0, scale=1.0, steps=5, time=0.5)),
     Case("one of two modes missed", "fault", lambda d: _modes(d, 0.5, at=1.0, scale=1.2)),
     Case("modes .5/.5 that are .7/.3", "fault", lambda d: _modes(d, 0.7, at=0.0, scale=4.0)),
-    Case("scale wrong by 10 %", "fault", lambda d: chain(Spoilt(steps=30, draws=_WIDE), gaussian(d))),
+    Case("scale wrong by 10 %", "fault", lambda d: chain(Spoilt(steps=15, draws=_WIDE), gaussian(d))),
     Case(
         "scale wrong by 10 % in one coordinate",
         "fault",
-        lambda d: chain(Spoilt(steps=30, draws=_wide_in_one), gaussian(d)),
+        lambda d: chain(Spoilt(steps=15, draws=_wide_in_one), gaussian(d)),
     ),
-    Case("wrong momentum variance in the acceptance", "fault", lambda d: chain(Faulty(steps=30), gaussian(d))),
+    Case("wrong momentum variance in the acceptance", "fault", lambda d: chain(Faulty(steps=15), gaussian(d))),
     Case(
         "heavy tails cut off (1 % a coordinate)",
         "fault",
-        lambda d: chain(Spoilt(steps=60, draws=_cut_draws), student(d), steps=60, time=2.5),
+        lambda d: chain(Spoilt(steps=40, draws=_cut_draws), student(d), steps=40, time=2.5),
     ),
-    Case("scale wrong by 3 %", "limit", lambda d: chain(Spoilt(steps=30, draws=_WIDER), gaussian(d))),
+    Case("scale wrong by 3 %", "limit", lambda d: chain(Spoilt(steps=15, draws=_WIDER), gaussian(d))),
     Case("one of two modes missed, 16 sd away", "limit", lambda d: _modes(d, 0.5, at=1.0, scale=1.2, distance=16.0)),
 )
