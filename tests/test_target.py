@@ -127,3 +127,9 @@ def test_constrain_maps_the_draws():
     draws = eg.HEI(iterations=2, steps=2).fit(target, jax.random.key(0)).sample(jax.random.key(1), 50)
     np.testing.assert_allclose(draws.position["s"], np.exp(draws.unconstrained[:, 0]), rtol=1e-5)
     assert draws.position["both"].shape == (50, 2)
+
+
+def test_one_numpy_vector_can_be_cut_into_scalars():
+    layout = eg.Target(normal, like={"a": jnp.zeros(2), "b": 0.0}).layout
+    position = layout.unravel(np.arange(3.0))
+    assert position["b"].shape == () and position["b"] == 2.0

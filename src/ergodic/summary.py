@@ -237,12 +237,12 @@ def _quantiles(parts: list[Part]) -> np.ndarray:
 
 def _along_chains(values: np.ndarray) -> tuple[float, float]:
     """ArviZ's standard error of the mean and bulk effective sample size, from chains that are finite throughout."""
-    from .adapters.arviz import _arviz
+    from .adapters.arviz import import_arviz
 
     chains = values[np.isfinite(values).all(axis=1)].astype(np.float64)
     if not chains.size:
         return np.nan, np.nan
     if chains.shape[1] < 4:  # too short to tell: each chain counts as one draw
         return float(chains.std() / np.sqrt(len(chains))), float(len(chains))
-    arviz = _arviz()
+    arviz = import_arviz()
     return np.asarray(arviz.mcse(chains, method="mean")).item(), float(arviz.ess(chains, method="bulk"))

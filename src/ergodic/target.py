@@ -101,7 +101,7 @@ class Layout:
         """Cut ``(..., dim)`` into a pytree whose leaves keep the leading axes; NumPy in, NumPy out."""
         leaves, at = [], 0
         for shape, size in zip(self.shapes, self.sizes, strict=True):
-            leaves.append(flat[..., at : at + size].reshape(*flat.shape[:-1], *shape))
+            leaves.append(flat[..., at : at + size].reshape((*flat.shape[:-1], *shape)))
             at += size
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
 

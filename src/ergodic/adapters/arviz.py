@@ -34,7 +34,7 @@ def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likel
     posterior_predictive and log_likelihood: one row a draw, simulated or computed now, and left out when that is more
     than 50 million values and was not asked for.
     """
-    arviz = _arviz()
+    arviz = import_arviz()
     model = draws.target.model
     leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
     values = {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
@@ -68,7 +68,7 @@ def bulk_effective_size(draws: Draws) -> float:
     chains = draws.by_chain(columns)
     if chains.shape[1] < 4:
         return float(min(draws.chains, len(draws)))
-    ess = _arviz().ess
+    ess = import_arviz().ess
     return float(min(ess(chains[:, :, i], method="bulk") for i in range(chains.shape[2])))
 
 
@@ -93,10 +93,11 @@ def _attributes(draws: Draws) -> dict[str, Any]:
         "sampling_time": draws.cost.run_seconds,
         "gradients": draws.cost.gradients,
     }
-    return {name: _plain(value) for name, value in facts.items()}
+    return {name: plain(value) for name, value in facts.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value that netCDF and Zarr can have as an attribute."""
     value = value.tolist() if isinstance(value, np.ndarray | np.generic | jax.Array) else value
     if isinstance(value, bool):
         return int(value)
@@ -155,7 +156,8 @@ def _key(draws: Draws) -> Array:
     return key
 
 
-def _arviz() -> Any:
+def import_arviz() -> Any:
+    """ArviZ, without what it announces of its 1.x."""
     with warnings.catch_warnings():  # ArviZ 0.23 announces 1.x on import
         warnings.simplefilter("ignore", FutureWarning)
         import arviz

@@ -37,7 +37,7 @@ from ..sampler import Sampler, require_key
 from ..summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..target import Density, Target, leaf_name
 from ..validation import positive_int
-from .arviz import _plain
+from .arviz import plain
 from .files import file_name, inference_data
 from .zarr_store import COMMIT, Array, Store, read_metadata, remove, sole_writer, sweep
 
@@ -117,7 +117,7 @@ def _settings(sampler: Sampler, key: Key) -> dict[str, Any]:
         array = np.asarray(leaf)
         digest.update(f"{leaf_name(path)}:{array.dtype}:{array.shape};".encode())
         digest.update(array.tobytes())
-    attributes = {name: _plain(value) for name, value in sampler.attributes(key).items()}
+    attributes = {name: plain(value) for name, value in sampler.attributes(key).items()}
     return {**attributes, "sampler_sha256": digest.hexdigest(), "chunk": size, "storage_chunk": rows}
 
 
@@ -214,7 +214,7 @@ def _store(path: Path, draws: Draws, columns: dict[str, np.ndarray], settings: d
     arrays: dict[str, Array] = {}
     attributes: dict[str, dict[str, Any]] = {"": settings}
     for group in data.groups():
-        attributes[group] = {name: _plain(v) for name, v in data[group].attrs.items() if name not in _PASSING}
+        attributes[group] = {name: plain(v) for name, v in data[group].attrs.items() if name not in _PASSING}
         for name, variable in data[group].variables.items():
             place = f"{group}/{name}"
             if place in columns:
@@ -231,5 +231,5 @@ def _fixed(variable: Any) -> Array:
     encoded = encode_cf_variable(variable)
     values = np.asarray(encoded.values)
     values = values.astype(str) if values.dtype.kind in "OS" else values
-    attributes = {name: _plain(value) for name, value in encoded.attrs.items() if name != "_FillValue"}
+    attributes = {name: plain(value) for name, value in encoded.attrs.items() if name != "_FillValue"}
     return Array(tuple(encoded.dims), values.dtype, values=values, attributes=attributes)
