@@ -41,10 +41,11 @@ def run(out: Path, preset: str = "full", seeds: int | None = None) -> str:
     require_writable(out / "results.json")
     rows = []
     with Progress("certifying", len(CASES) * len(chosen.dims)) as bar:
-        for case in CASES:
-            for dim in chosen.dims:
+        for dim in chosen.dims:
+            for case in CASES:
                 rows.append(_row(case, dim, chosen, out / "cells"))
                 bar.advance(case.name)
+    rows.sort(key=lambda row: [case.name for case in CASES].index(row["case"]))
     table = _table(rows)
     command = f"ergodic bench certificate --preset {preset}" + ("" if seeds is None else f" --seeds {seeds}")
     write_results(out, "certificate", command, {"preset": preset, **chosen._asdict()}, rows, tables=[table])
