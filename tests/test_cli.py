@@ -78,7 +78,7 @@ def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
     assert code == 0 and "saved" in out and "over 5 iterations" in out
     code, out, _ = run(capsys, "sample", file, "-n", "1_000", "-o", nc)
     assert code == 0 and "1,000 independent draws of 'mine'" in out and "E[log π*]" in out
-    assert "the error of a mean is sd/√n exactly" in out and "not certified; run ergodic certify" in out
+    assert "the Monte Carlo error of a mean is sd/√n exactly" in out and "not certified; run ergodic certify" in out
     import arviz
 
     data = arviz.from_netcdf(str(nc))

@@ -45,7 +45,7 @@ def test_independent_draws_have_exact_errors(labelled):
         np.testing.assert_allclose(found, np.quantile(columns, level, axis=0), rtol=1e-6, atol=1e-6)
     assert np.all(table.ess == 1001) and table.lost == 0
     text = str(table)
-    assert repr(table) == text and "1,001 independent draws: the error of a mean is sd/√n exactly" in text
+    assert repr(table) == text and "1,001 independent draws: the Monte Carlo error of a mean is sd/√n exactly" in text
     assert len({len(line) for line in text.splitlines()[:-1]}) == 1  # columns are aligned
 
 

@@ -139,11 +139,13 @@ class Draws:
     def summary(self, rows: int | None = 30) -> Summary:
         """Mean, sd, quantiles, Monte Carlo error and effective size of every coordinate, as a table and as arrays.
 
-        The table shows the first ``rows`` coordinates, and log π*; None: all.
+        The table shows the first ``rows`` coordinates, and log π*; None: all. What should worry at first sight is said
+        below it.
         """
+        from .diagnostics.health import worries
         from .summary import summarise_draws
 
-        return summarise_draws(self, rows)
+        return replace(summarise_draws(self, rows), worries=tuple(worries(self)))
 
     def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> Any:
         """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent.

@@ -46,6 +46,7 @@ class Summary:
       kind: ``"independent"``, ``"weighted"`` or ``"correlated"``.
       thinned: quantiles are of one draw in so many.
       rows: how many coordinates the text shows; None: all.
+      worries: what speaks against the draws at first sight.
     """
 
     names: tuple[str, ...]
@@ -61,6 +62,7 @@ class Summary:
     kind: str
     thinned: int = 1
     rows: int | None = 30
+    worries: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         *coordinates, last = range(len(self.names))
@@ -83,7 +85,7 @@ class Summary:
 
     def _notes(self) -> Iterator[str]:
         errors = {
-            "independent": "the error of a mean is sd/√n exactly",
+            "independent": "the Monte Carlo error of a mean is sd/√n exactly; bias is what certify looks for",
             "weighted": "errors are of self-normalised importance sampling, ess by Kish",
             "correlated": "error and ess estimated by ArviZ along the chains",
         }
@@ -92,6 +94,7 @@ class Summary:
             yield f"{self.lost:,} draws that are not finite are left out"
         if self.thinned > 1:
             yield f"quantiles are of one draw in {self.thinned}"
+        yield from (f"warning: {worry}" for worry in self.worries)
 
 
 def summarise(names: Sequence[str], parts: Iterable[Part], n: int, rows: int | None = 30) -> Summary:

@@ -220,3 +220,8 @@ def test_numpyro_may_be_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpyro", None)
     with pytest.raises(eg.ConfigError, match=r"pip install 'ergodic-inference\[numpyro\]'"):
         eg.from_numpyro(eight_schools, SIGMA)
+
+
+def test_labels_of_no_dimension_are_refused():
+    with pytest.raises(eg.TargetError, match="coords labels 'shcool', which is no dimension"):
+        eg.from_numpyro(lambda: numpyro.sample("x", dist.Normal(0, 1)), coords={"shcool": ["a"]})

@@ -57,6 +57,12 @@ def check_labels(
     dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[Any]], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
     """Refuse dimension names and coordinates that do not fit the variables' shapes."""
+    known = {dim for names in dims.values() for dim in names}
+    known |= {f"{name}_dim_{axis}" for name, shape in shapes.items() for axis in range(len(shape))}
+    for dim in coords:
+        if dim not in known:
+            has = ", ".join(sorted(known)) or "none"
+            raise TargetError(f"coords labels '{dim}', which is no dimension of the model (it has: {has})")
     for name, names in dims.items():
         if name not in shapes:
             raise TargetError(f"dims names '{name}', which the model does not have (it has: {', '.join(shapes)})")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..target import Target
 
 _ROWS = 12  # coordinates of a summary on the terminal
+_OPEN = "az.InferenceData.from_datatree(xr.open_datatree(path, engine='zarr'))"
 
 
 def list_targets() -> None:
@@ -185,7 +186,7 @@ def sample(
         say(str(draws.summary(_ROWS)))
         _describe(draws)
     say(_certificate(sampler, file))
-    say(f"saved {out}")
+    say(f"saved {out}" + (f" (open it with {_OPEN})" if out.suffix == ".zarr" else ""))
 
 
 def _stream(sampler: Sampler, key: Any, n: int, out: Path, overwrite: bool) -> None:
@@ -205,7 +206,7 @@ def _stream(sampler: Sampler, key: Any, n: int, out: Path, overwrite: bool) -> N
         say(f"{n:,} {some.kind} draws of '{sampler.target.name}'{after} {_took(cost)}")
     say(str(summarise_store(out, sampler.target, _ROWS)))
     if some is not None:
-        _describe(some, "" if len(some) == n else f"of {len(some):,} of these draws: ")
+        _describe(some, "" if len(some) == n else f"of {len(some):,} of the new draws: ")
 
 
 def _took(cost: Cost) -> str:

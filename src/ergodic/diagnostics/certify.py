@@ -162,10 +162,14 @@ def _stationarity(case: _Case, key: Array, rng: np.random.Generator) -> tuple[li
     lengths = ", ".join(str(p.leapfrogs) for p in probes.probes)
     if verdict == "failed":
         way = "rises" if statistic > 0 else "falls"
-        words = f"E[{names[column]}] still {way} under {probes.probes[length].leapfrogs} more leapfrogs"
+        words = f"E[{names[column]}] still {way} under {_leapfrogs(probes.probes[length].leapfrogs)}"
     else:
         words = f"{len(names)} functions stay, under {lengths} more leapfrogs (acceptance {probes.acceptance:.2f})"
     return [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)], probes.gradients
+
+
+def _leapfrogs(count: int) -> str:
+    return f"{count} more leapfrog{'s' if count > 1 else ''}"
 
 
 def _stein(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
@@ -179,7 +183,7 @@ def _stein(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Find
         f"E[{found.names[worst]}] is off by {found.values[:, worst].mean():+.3g}, {tested.statistic[worst]:+.1f} errors"
     )
     words = broken if verdict == "failed" else held
-    advice = "the draws' scale or place is wrong: more steps, a wider P0, smaller steps if it is unadjusted"
+    advice = "the draws' scale or place is wrong: more steps, more tuning iterations, or another P0"
     first = Finding("stein", "Stein identities", verdict, words, float(tested.statistic[worst]), p_value, advice)
     rows = rng.choice(len(case.positions), min(_KERNEL_DRAWS, len(case.positions)), replace=False)
     z, force = functions.frame.whiten(case.positions[rows]), case.gradient[rows] @ functions.frame.scale
@@ -211,7 +215,9 @@ def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Fin
         words = f"chains from one point end nearer to each other than to others in {where}"
         verdict = "inconclusive" if found[0].verdict == "inconclusive" else "failed"
     else:
-        words = f"{n // starts.MEMBERS} points, {starts.MEMBERS} chains each: where they started is forgotten"
+        little = p_value < case.threshold
+        kept = f"remembered, but too little to matter (R-hat below {_FORGOTTEN})" if little else "forgotten"
+        words = f"{n // starts.MEMBERS} points, {starts.MEMBERS} chains each: where they started is {kept}"
         verdict = "passed"
     advice = {"passed": "", "inconclusive": _LONGER, "failed": _MODES}[verdict]
     found.append(Finding("start", "nested R-hat", verdict, words, rhat, p_value, advice))

@@ -80,7 +80,7 @@ def draw_findings(draws: Draws) -> Iterator[Finding]:
         return
     depth = 6 * dim + 20  # beyond what heavy tails of a million draws reach
     stray = int(np.sum(inside < np.median(inside) - depth))
-    words = f"{stray:,} draws lie {depth} nats or more below the median of log π*: they never reached the target"
+    words = f"{stray:,} of {n:,} draws lie {depth} nats or more below the median of log π*: out of the target's reach"
     yield _count("stray draws", stray, 0, words, "none far below the others", "failed", _STRAY)
     if "acceptance_rate" in draws.stats and draws.independent:
         stuck = float(np.mean(draws.stats["acceptance_rate"] < 0.01))
