@@ -22,7 +22,7 @@ WITH_DRAWS = [name for name in POSTERIORS if name != "german-credit"]
 
 @pytest.fixture(autouse=True)
 def data(monkeypatch, request):
-    if "without" not in request.node.name:
+    if "without_" not in request.node.name or "with_and_without" in request.node.name:
         monkeypatch.setenv("ERGODIC_DATA", data_folder())
 
 
@@ -123,14 +123,16 @@ def test_least_squares_is_the_sum_over_rows(x64):
 
 def test_recursions_are_what_loops_give(x64):
     rng = np.random.default_rng(1)
-    factor, shock = rng.normal(size=9), rng.normal(size=9)
-    errors = [shock[0]]
-    for a, b in zip(factor[1:], shock[1:], strict=True):
-        errors.append(a * errors[-1] + b)
-    np.testing.assert_allclose(time_series._linear_recursion(jnp.asarray(factor), jnp.asarray(shock)), errors)
-    matrices = rng.uniform(size=(7, 2, 2))
-    product = np.linalg.multi_dot(matrices)
-    np.testing.assert_allclose(jnp.exp(time_series._log_matrix_product(jnp.log(matrices))), product)
+    shocks, errors = rng.normal(size=9), [0.0]
+    for shock in shocks:
+        errors.append(-0.7 * errors[-1] + shock)
+    np.testing.assert_allclose(time_series._decaying(jnp.asarray(-0.7), jnp.asarray(shocks)), errors[1:])
+    transition, emission = rng.uniform(size=(2, 2)), rng.uniform(size=(7, 2))
+    paths = emission[0]
+    for here in emission[1:]:
+        paths = (paths @ transition) * here
+    ours = time_series._forward(jnp.log(transition), jnp.log(emission))
+    assert float(ours) == pytest.approx(np.log(paths.sum()), rel=1e-12)
 
 
 @pytest.mark.parametrize(("rho", "alpha"), [(3.0, 1.0), (5.7, 2.9), (8.0, 1.2)])
@@ -183,6 +185,18 @@ def test_without_data_names_are_listed_and_get_says_what_to_do(monkeypatch, tmp_
     monkeypatch.setenv("ERGODIC_DATA", str(tmp_path))
     with pytest.raises(DataError, match=r"needs posteriordb/arK\.data\.json, which is not under ERGODIC_DATA"):
         posterior_target("ark")
+
+
+def test_the_command_line_lists_posteriors_with_and_without_data(capsys, monkeypatch):
+    from ergodic.cli.models import list_targets
+
+    list_targets()
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in POSTERIORS) and "ERGODIC_DATA" not in listed
+    monkeypatch.delenv("ERGODIC_DATA")
+    list_targets()
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in POSTERIORS) and "stan-dev/posteriordb" in listed
 
 
 def test_the_gp_refuses_other_grids_without_equal_spacing():

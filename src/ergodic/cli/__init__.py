@@ -38,6 +38,7 @@ app.command()(studies.report)
 app.add_typer(reproduce, name="reproduce")
 reproduce.command()(studies.entropy)
 reproduce.command()(studies.synthetic)
+reproduce.command()(studies.floor)
 app.add_typer(bench, name="bench")
 bench.command("certificate")(certificates.calibrate)
 

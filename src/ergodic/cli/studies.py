@@ -115,6 +115,23 @@ def synthetic(
     say(f"\nreport   {write_page(out)}")
 
 
+def floor(
+    preset: Annotated[str, typer.Option(help="smoke or cpu.")] = "cpu",
+    out: Out = Path("runs/floor"),
+) -> None:
+    """How far above H(π) the entropy floor should be: estimates of H(π), and the quality of draws by margin."""
+    from ..experiments.floor import reproduce
+    from ..report.page import write_page
+    from ..storage import require_writable
+
+    require_writable(out / "results.json")
+    results = reproduce(preset, out, say)
+    for table in results["tables"]:
+        say()
+        console.print(_table(table))
+    say(f"\nreport   {write_page(out)}")
+
+
 def _table(table: dict[str, Any]) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="bold", title=Text(table["title"]), title_justify="left")
     for index, column in enumerate(table["columns"]):

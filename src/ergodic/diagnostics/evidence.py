@@ -15,6 +15,7 @@ count.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -33,8 +34,8 @@ from ..tuning.annealing import Islands, find_path, weigh
 from ..validation import positive_int
 
 ISLANDS = 20
-_SPACING = 4  # temperatures for each that the pilot needed, in a pilot's own estimate
-_GRID = 50  # to which their number is rounded up: another number is another program to compile
+_SPACING = 4  # temperatures for each that the search needed
+_GRID = 100  # to which their number is rounded up: another number is another program to compile
 
 
 class Evidence(NamedTuple):
@@ -58,8 +59,8 @@ class Evidence(NamedTuple):
     """Gradients and seconds, the search for temperatures included."""
 
 
-def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int = 20) -> Evidence:
-    """Anneal along a tuned chain of HMC transitions, each of them ``rounds`` times.
+def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int | None = None) -> Evidence:
+    """Anneal along a tuned chain of HMC transitions, each taken ``rounds`` times; by default as often as it needs.
 
     ``particles`` are spread evenly over 20 islands.
     """
@@ -68,37 +69,42 @@ def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int = 
         raise ConfigError(
             f"annealing along a chain needs one of HMC transitions, such as HEI's; {sampler.method.name} has none"
         )
-    rounds = positive_int(rounds, "rounds")
+    temperatures = None if rounds is None else positive_int(rounds, "rounds") * params.steps
     speeds = jnp.exp(params.transitions.log_step - 0.5 * params.transitions.log_variance)
-    return _anneal(sampler.target, params.initial, key, particles, sampler.method.leapfrogs, speeds, rounds)[0]
+    return anneal(
+        *(sampler.target, params.initial, key, particles, sampler.method.leapfrogs),
+        speeds=speeds,
+        temperatures=temperatures,
+    )[0]
 
 
 def pilot_evidence(
     target: Target, initial: DiagonalGaussian, key: Array, particles: int = 500, leapfrogs: int = 5
 ) -> Evidence:
     """The same from a start alone, before any chain is tuned: step sizes are adapted to the ensemble on the way."""
-    return _anneal(target, initial, key, particles, leapfrogs)[0]
+    return anneal(target, initial, key, particles, leapfrogs)[0]
 
 
-def _anneal(
+def anneal(
     target: Target,
     initial: DiagonalGaussian,
     key: Array,
     particles: int,
     leapfrogs: int,
+    *,
     speeds: Float[Array, "steps dim"] | None = None,
-    rounds: int = 1,
+    temperatures: int | None = None,
 ) -> tuple[Evidence, Islands]:
+    """Find a path, run fresh particles along it, and sum up; what the particles brought back comes along."""
     clock = Stopwatch()
     each = max(2, positive_int(particles, "particles") // ISLANDS)
     path_key, weigh_key = jax.random.split(require_key(key))
     scouts = max(100, each * ISLANDS // 4)
     path = find_path(target.density, initial, path_key, particles=scouts, leapfrogs=leapfrogs, speeds=speeds)
     found = path.temperatures
-    if speeds is None:
-        path = path.stretched(-(-_SPACING * found // _GRID) * _GRID)
-    else:
-        path = path.stretched(rounds * speeds.shape[0])._replace(steps=jnp.tile(speeds, (rounds, 1)))
+    path = path.stretched(temperatures or math.ceil(_SPACING * found / _GRID) * _GRID)
+    if speeds is not None:
+        path = path._replace(steps=speeds[jnp.arange(path.temperatures) % speeds.shape[0]])
     islands = weigh(target.density, initial, path, weigh_key, islands=ISLANDS, particles=each, leapfrogs=leapfrogs)
     depth = 1 + found * leapfrogs, 1 + path.temperatures * leapfrogs
     cost = clock.cost(scouts * depth[0] + each * ISLANDS * depth[1], sum(depth))

@@ -8,22 +8,27 @@ the default here. Where it does not:
   given ("the initial entropy of P0 is chosen to be the same as the entropy of the prior").
 - 100 particles an iteration and a learning rate of 0.07, chosen by measurement (docs/results.md).
 - The floor h is the entropy P0 starts with. It must lie above H(π) by a margin: see docs/equations.md.
+  ``entropy_floor="auto"`` estimates H(π) instead, by annealing from P0 before tuning, and checks it afterwards along
+  the tuned chain: see docs/entropy-floor.md.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from ..chain import ChainParams, advance, simulate
 from ..checks import require_usable
+from ..diagnostics.evidence import Evidence, anneal, evidence
 from ..drawing import independent
 from ..draws import Batch
-from ..errors import ConfigError
+from ..errors import ConfigError, DrawsWarning
 from ..initial import DiagonalGaussian, scale_for_entropy, starting
 from ..kernels import HMC, start
 from ..programs import Stopwatch
@@ -31,10 +36,11 @@ from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.emlbo import GRADIENTS, Emlbo
-from ..tuning.entropy import CONSTRAINTS, check_floor, resolve_floor
+from ..tuning.entropy import CONSTRAINTS, automatic_floor, check_floor, resolve_floor, widen
 from ..validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 DEFAULT_SCALE = math.sqrt(3.0)
+_PILOTS = 400
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,8 @@ class HEI:
       initial_mean: P0's mean at the start; one number, or one a flat coordinate. None: the prior's, or 0.
       initial_scale: P0's scale at the start, likewise. None: the prior's, or one with the prior's entropy, or √3.
       tune_initial: whether P0 is tuned; False keeps it as it starts.
-      entropy_floor: h, in nats; ``"initial"``: the entropy P0 starts with; None: no constraint.
+      entropy_floor: h, in nats; ``"initial"``: the entropy P0 starts with; ``"auto"``: an estimate of the target's
+        entropy and a margin, P0 being widened to it if need be; None: no constraint.
       constraint: ``"keep"`` (the paper's: φ0 stays when an update would break the floor) or ``"project"``.
       gradient: ``"frozen-force"`` (the paper's stop-gradient) or ``"full"``.
       adjusted: False leaves out the Metropolis step.
@@ -126,12 +133,25 @@ class HEI:
         clock = Stopwatch()
         begin_key, check_key, train_key = jax.random.split(key, 3)
         params = self.begin(target, begin_key)
-        floor = resolve_floor(self.entropy_floor, params.initial)
+        auto = self.entropy_floor == "auto"
+        floor = resolve_floor(None if auto else self.entropy_floor, params.initial)
         require_usable(target, check_key, params.initial)
+        estimates: list[Evidence] = []
+        if auto:
+            pilot_key, again_key = jax.random.split(jax.random.fold_in(key, 3))
+            pilot, islands = anneal(target, params.initial, pilot_key, _PILOTS, self.leapfrogs)
+            floor = automatic_floor(params.initial, pilot.entropy, *islands.weighted())
+            params = params._replace(initial=widen(params.initial, floor))
+            estimates.append(pilot)
         objective = Emlbo(self.kernel, self.particles, self.gradient, self.constraint, self.tune_initial)
         params, record = train(self, objective, target.density, params, train_key, numbers=(floor,), progress=progress)
+        if auto:
+            estimates.append(evidence(Sampler(target, self, params), again_key, _PILOTS))
+            record |= _judge(float(params.initial.entropy()), floor, estimates)
         depth = len(record.get("objective", ())) * objective.depth(self.steps)
-        return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
+        gradients = depth * self.particles + sum(estimate.cost.gradients for estimate in estimates)
+        depth += sum(estimate.cost.depth for estimate in estimates)
+        return Sampler(target, self, params, record, clock.cost(gradients, depth))
 
     def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:
         """Independent runs of the chain: a sample of P_T."""
@@ -154,3 +174,21 @@ class HEI:
             "leapfrogs": self.leapfrogs,
             "adjusted": self.adjusted,
         }
+
+
+def _judge(entropy: float, floor: float, estimates: list[Evidence]) -> dict[str, np.ndarray]:
+    """What the record keeps of an automatic floor, h and H(π) before and after; a warning if P0 is too narrow."""
+    again = estimates[-1]
+    if entropy < again.entropy - 2 * again.entropy_error:
+        warnings.warn(
+            f"P0 has an entropy of {entropy:.4g} nats, but the target's, estimated again along the tuned chain, is "
+            f"{again.entropy:.4g} ± {again.entropy_error:.2g}: the first estimate was too low, and draws may be too "
+            "narrow; set initial_scale wider, or entropy_floor as a number",
+            DrawsWarning,
+            stacklevel=4,
+        )
+    return {
+        "entropy_floor": np.array([floor]),
+        "entropy_estimate": np.array([estimate.entropy for estimate in estimates]),
+        "entropy_error": np.array([estimate.entropy_error for estimate in estimates]),
+    }

@@ -1,7 +1,4 @@
-"""Two series of posteriordb: arma (an ARMA(1, 1) process) and hmm (a hidden Markov chain of two states).
-
-Both recursions are evaluated by an associative scan, in log₂ T stages instead of T: they are compositions of maps.
-"""
+"""Two series of posteriordb: arma (an ARMA(1, 1) process) and hmm (a hidden Markov chain of two states)."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def arma(data: Data) -> Posterior:
         y = jnp.asarray(observed, x["mu"].dtype)
         before = jnp.concatenate([x["mu"][None], y[:-1]])
         shock = y - x["mu"] - x["phi"] * before
-        errors = _linear_recursion(jnp.full_like(y, -x["theta"]), shock)
+        errors = _decaying(-x["theta"], shock)
         loglikelihood = -len(observed) * x["log_sigma"] - 0.5 * jnp.sum((errors * jnp.exp(-x["log_sigma"])) ** 2)
         prior = -0.5 * ((x["mu"] / 10) ** 2 + (x["phi"] / 2) ** 2 + (x["theta"] / 2) ** 2)
         return loglikelihood + prior + sigma.logdensity(x["log_sigma"])
@@ -46,13 +43,14 @@ def arma(data: Data) -> Posterior:
     return Posterior(logdensity, shapes, constrain, unconstrain, start)
 
 
-def _linear_recursion(factor: Float[Array, "t"], shock: Float[Array, "t"]) -> Float[Array, "t"]:
-    """e_t = factor_t e_{t-1} + shock_t from e_0 = 0."""
+def _decaying(factor: Float[Array, ""], shocks: Float[Array, "t"]) -> Float[Array, "t"]:
+    """e_t = factor e_{t-1} + shock_t from e_0 = 0."""
 
-    def compose(first: tuple[Array, Array], then: tuple[Array, Array]) -> tuple[Array, Array]:
-        return then[0] * first[0], then[0] * first[1] + then[1]
+    def step(error: Array, shock: Array) -> tuple[Array, Array]:
+        error = factor * error + shock
+        return error, error
 
-    return jax.lax.associative_scan(compose, (factor, shock))[1]
+    return jax.lax.scan(step, jnp.zeros_like(factor), shocks)[1]
 
 
 def hmm(data: Data) -> Posterior:
@@ -72,11 +70,9 @@ def hmm(data: Data) -> Posterior:
         emission = -0.5 * (y[:, None] - mu[None, :]) ** 2
         rows = [[_log_sigmoid(x[name]), _log_sigmoid(-x[name])] for name in ("logit_theta1", "logit_theta2")]
         transition = jnp.stack([jnp.stack(row) for row in rows])
-        steps = transition[None, :, :] + emission[1:, None, :]
-        paths = _log_matrix_product(steps)
-        loglikelihood = jax.nn.logsumexp(emission[0][:, None] + paths)
         prior = -0.5 * ((mu[0] - 3) ** 2 + (mu[1] - 10) ** 2)
-        return loglikelihood + prior + x["log_mu1"] + x["log_gap"] + sum(jnp.sum(jnp.stack(row)) for row in rows)
+        jacobian = x["log_mu1"] + x["log_gap"] + jnp.sum(transition)
+        return _forward(transition, emission) + prior + jacobian
 
     def constrain(x: Values) -> dict[str, Array]:
         rows = {
@@ -106,13 +102,17 @@ def _log_sigmoid(x: Array) -> Array:
     return -jax.nn.softplus(-x)
 
 
-def _log_matrix_product(steps: Float[Array, "t k k"]) -> Float[Array, "k k"]:
-    """log of the product of matrices given by the logs of their entries, halving their number at each stage."""
+def _forward(transition: Float[Array, "2 2"], emission: Float[Array, "t 2"]) -> Float[Array, ""]:
+    """log of the sum over all paths of states, from logs, by the forward algorithm.
 
-    def multiply(first: Array, then: Array) -> Array:
-        return jax.nn.logsumexp(first[..., :, :, None] + then[..., None, :, :], axis=-2)
+    With α_t(k) the sum over paths that end in state k, what is carried is log α_t(1) - log α_t(2) and log α_t(2).
+    """
 
-    while steps.shape[0] > 1:
-        even = steps.shape[0] // 2 * 2
-        steps = jnp.concatenate([multiply(steps[0:even:2], steps[1:even:2]), steps[even:]])
-    return steps[0]
+    def step(carry: tuple[Array, Array], here: Float[Array, "2"]) -> tuple[tuple[Array, Array], None]:
+        odds, second = carry
+        into = jnp.logaddexp(odds + transition[0], transition[1])
+        return (into[0] - into[1] + here[0] - here[1], second + into[1] + here[1]), None
+
+    begin = (emission[0, 0] - emission[0, 1], emission[0, 1])
+    (odds, second), _ = jax.lax.scan(step, begin, emission[1:])
+    return second + jax.nn.softplus(odds)

@@ -70,6 +70,12 @@ class Islands(NamedTuple):
     acceptance: np.ndarray
     """Mean acceptance probability at each temperature."""
 
+    def weighted(self) -> tuple[np.ndarray, np.ndarray]:
+        """All positions ``(n, dim)``, and their weights ``(n,)``, which sum to one."""
+        log_weight = self.log_z[:, None].astype(np.float64) + self.log_weight
+        weight = np.exp(log_weight - log_weight.max()).reshape(-1)
+        return self.position.reshape(len(weight), -1).astype(np.float64), weight / weight.sum()
+
 
 def find_path(
     density: Density,
