@@ -38,7 +38,7 @@ def test_the_calibration_runs_and_goes_on_where_it_was(tmp_path, monkeypatch, ca
     from ergodic.experiments import calibration
 
     monkeypatch.setattr(calibration, "CASES", calibration.CASES[4:6])
-    monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Preset((2,), 1, 1_000))
+    monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Preset((2,), (1,), 1_000))
     assert run("bench", "certificate", "--preset", "smoke", "--out", str(tmp_path)) == 0
     assert "chain too short" in capsys.readouterr().out
     rows = json.loads((tmp_path / "results.json").read_text())["results"]

@@ -42,7 +42,7 @@ def certify(
 
 
 def calibrate(
-    preset: Annotated[str, typer.Option(help="smoke (2 seeds, 2 dimensions) or full (50 seeds).")] = "full",
+    preset: Annotated[str, typer.Option(help="smoke, cpu (50 seeds, 20 in 100 dimensions) or full (50).")] = "cpu",
     out: Out = Path("results/certificate"),
     seeds: Annotated[int | None, typer.Option(help="Seeds a case, instead of the preset's.")] = None,
 ) -> None:
