@@ -125,7 +125,7 @@ def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, m
     replace(gaussian_sampler, source={"builtin": "gaussian"}).save(file)
     command = ("sample", file, "-o", store, "-n")
     code, out, _ = run(capsys, *command, "5_00")
-    assert code == 0 and "500 independent draws of 'gaussian' in" in out and "of 200 of these draws" in out
+    assert code == 0 and "500 independent draws of 'gaussian' in" in out and "of 200 of the new draws" in out
     table = out.splitlines()[1:6]
     assert [line.split()[0] for line in table] == ["mean", "x1", "x2", "log", "500"]
     code, out, _ = run(capsys, *command, "500")

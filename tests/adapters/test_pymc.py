@@ -51,7 +51,7 @@ def supports():
     return model, eg.from_pymc(model)
 
 
-@pytest.mark.parametrize("which", ["schools", "supports"])
+@pytest.mark.parametrize("which", ["schools", pytest.param("supports", marks=pytest.mark.slow)])
 def test_the_density_is_pymcs_own(which, request):
     model, target = request.getfixturevalue(which)
     x = 0.3 * jax.random.normal(jax.random.key(1), (target.dim,))

@@ -19,43 +19,38 @@ def agrees(found, log_z, entropy):
     assert found.entropy == found.log_z - found.expected_logdensity
 
 
-@pytest.mark.parametrize("dim", [1, 10])
+@pytest.mark.parametrize("dim", [4, *(pytest.param(dim, marks=pytest.mark.slow) for dim in (1, 10))])
 def test_of_gaussians_from_a_start_alone(dim):
-    """Unnormalised N(0.7, diag s²) from N(0, 4 I): log Z and H within 5 standard errors."""
+    """Unnormalised N(0.7, diag s²) from N(0, 4 I): log Z and H within 5 standard errors, which tell their scatter.
+
+    Over twenty runs the rms of (estimate - exact)/error is between 0.6 and 1.6 (failure probability below 1e-3).
+    """
     scale = jnp.linspace(0.1, 1.5, dim)
     target = eg.Target(lambda x: -0.5 * jnp.sum(((x - 0.7) / scale) ** 2), like=jnp.zeros(dim))
-    found = pilot_evidence(target, diagonal(0.0, 2.0, dim, np.float32), jax.random.key(0))
     log_z = 0.5 * dim * np.log(2 * np.pi) + float(jnp.sum(jnp.log(scale)))
-    agrees(found, log_z, log_z + dim / 2)
-    assert found.error < 0.1 and found.entropy_error < 0.2 and found.weight_ess > 100
-    assert 0.6 < found.acceptance < 1 and found.cost.gradients > 0
+    start = diagonal(0.0, 2.0, dim, np.float32)
+    particles = 400 if dim < 10 else 1000  # with 400, ten dimensions are biased by half an error, and errors 1.4 short
+    runs = [pilot_evidence(target, start, key, particles) for key in jax.random.split(jax.random.key(4), 20)]
+    agrees(runs[0], log_z, log_z + dim / 2)
+    assert runs[0].error < 0.1 and runs[0].entropy_error < 0.2 and runs[0].weight_ess > 100
+    assert 0.6 < runs[0].acceptance < 1 and runs[0].cost.gradients > 0
+    for z in (
+        [(run.entropy - log_z - dim / 2) / run.entropy_error for run in runs],
+        [(run.log_z - log_z) / run.error for run in runs],
+    ):
+        assert 0.6 < np.sqrt(np.mean(np.square(z))) < 1.6
 
 
-FAST = ("laplace", "ring")
+_CHECKED = [name if name == "ring" else pytest.param(name, marks=pytest.mark.slow) for name in PAPER_SIX]
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in PAPER_SIX]
-)
+@pytest.mark.parametrize("name", _CHECKED)
 def test_along_tuned_chains_on_the_six_targets(name):
     """Against quadrature, within 5 standard errors, which are small."""
     target = eg.targets.get(name)
     found = evidence(eg.fit(target, jax.random.key(0)), jax.random.key(1), particles=600, rounds=10)
     agrees(found, target.require_truth().log_z, target.require_truth().entropy)
     assert found.error < 0.03 and found.entropy_error < 0.1 and found.weight_ess > 300
-
-
-def test_the_stated_errors_are_the_scatter_of_estimates():
-    """Twenty runs: rms of (estimate - exact)/error between 0.6 and 1.6 (chi² with 20 degrees, failure below 1e-3)."""
-    target = eg.Target(lambda x: -0.5 * jnp.sum((x / 0.2) ** 2), like=jnp.zeros(3))
-    entropy = 1.5 * np.log(2 * np.pi * np.e) + 3 * np.log(0.2)
-    start = diagonal(0.0, 1.0, 3, np.float32)
-    runs = [pilot_evidence(target, start, key, particles=200) for key in jax.random.split(jax.random.key(4), 20)]
-    for z in (
-        [(run.entropy - entropy) / run.entropy_error for run in runs],
-        [(run.log_z - entropy + 1.5) / run.error for run in runs],
-    ):
-        assert 0.6 < np.sqrt(np.mean(np.square(z))) < 1.6
 
 
 def test_a_posterior_that_plain_annealing_cannot_do():
@@ -66,7 +61,7 @@ def test_a_posterior_that_plain_annealing_cannot_do():
     path = find_path(target.density, start, jax.random.key(0), particles=200, leapfrogs=5)
     betas = np.asarray(path.betas)
     assert betas[0] == 0 and betas[-1] == 1 and np.all(np.diff(betas) > 0) and np.median(betas) < 0.2
-    found = pilot_evidence(target, start, jax.random.key(1))
+    found = pilot_evidence(target, start, jax.random.key(1), particles=800)
     log_z = 12.5 * np.log(2 * np.pi) + float(jnp.sum(jnp.log(spread)))
     assert abs(found.log_z - log_z) < 1 and found.error < 0.5  # -28.2 at a distance of some 60 nats
 

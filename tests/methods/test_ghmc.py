@@ -48,13 +48,8 @@ def test_what_it_fits_and_what_that_cost(fitted):
 def test_draws_are_correlated_and_say_so(fitted):
     draws = fitted.sample(jax.random.key(1), 2000, progress=False)
     assert not draws.independent and draws.chains == 20
-    assert draws.attributes == {
-        "method": "GHMC",
-        "independent_draws": False,
-        "chains": 20,
-        "leapfrogs": 2,
-        "burn_in": 5,
-    }
+    said = {"method": "GHMC", "independent_draws": False, "chains": 20, "leapfrogs": 2, "burn_in": 5}
+    assert said.items() <= draws.attributes.items()
     assert set(draws.stats) == {"acceptance_rate", "diverging", "energy_error", "gradients"}
     assert draws.stats["gradients"].dtype == np.int32 and np.all(draws.stats["gradients"] == 2)
     assert (draws.cost.gradients, draws.cost.depth) == (2000 * 2, 100 * 2)

@@ -12,7 +12,7 @@ def boxed(name, **settings):
     return eg.Rejection(low=low, high=high, **settings)
 
 
-@pytest.mark.parametrize("name", eg.targets.names())
+@pytest.mark.parametrize("name", SYNTHETIC)
 @pytest.mark.parametrize("given", [True, False], ids=["bound given", "bound found"])
 def test_it_samples_the_target_cut_to_its_box(name, given):
     """Against exact draws cut to the same box: E[log π*] agrees, two-sample |z| < 5, failure probability 6e-7."""

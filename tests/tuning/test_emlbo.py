@@ -80,7 +80,9 @@ def _reverse_mode(density, kernel, params, key):
     return jax.value_and_grad(final)(params.transitions)
 
 
-@pytest.mark.parametrize("step", [0.02, 0.15, 0.4])
+@pytest.mark.parametrize(
+    "step", [pytest.param(0.02, marks=pytest.mark.slow), 0.15, pytest.param(0.4, marks=pytest.mark.slow)]
+)
 def test_frozen_force_equals_reverse_mode_with_a_stopped_force(x64, step):
     target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
     density = target.density.batched
@@ -119,7 +121,7 @@ def _held(density, kernel, params, accepted, key):
     return objective
 
 
-@pytest.mark.parametrize("step", [0.05, 0.3])
+@pytest.mark.parametrize("step", [pytest.param(0.05, marks=pytest.mark.slow), 0.3])
 def test_full_equals_finite_differences_with_accepts_held(x64, step):
     target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
     density = target.density.batched
