@@ -116,7 +116,7 @@ def synthetic(
 
 
 def floor(
-    preset: Annotated[str, typer.Option(help="smoke or cpu.")] = "cpu",
+    preset: Annotated[str, typer.Option(help="smoke, cpu, or check: cpu with other seeds.")] = "cpu",
     out: Out = Path("runs/floor"),
 ) -> None:
     """How far above H(π) the entropy floor should be: estimates of H(π), and the quality of draws by margin."""
