@@ -11,12 +11,13 @@ from . import targets
 from ._version import __version__
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
+from .certificate import Certificate
 from .draws import Draws
-from .errors import ConfigError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
+from .errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
 from .methods import GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Rejection
 from .sampler import Sampler, fit
 from .storage import load
-from .target import Model, Target, Truth
+from .target import Model, Reference, Target, Truth
 
 __all__ = [
     "GHMC",
@@ -28,14 +29,17 @@ __all__ = [
     "MEADS",
     "NUTS",
     "SGHMC",
+    "Certificate",
     "ChEES",
     "ConfigError",
+    "DataError",
     "Draws",
     "DrawsWarning",
     "ErgodicError",
     "MeanField",
     "Model",
     "ModelError",
+    "Reference",
     "Rejection",
     "Sampler",
     "StorageError",

@@ -119,7 +119,7 @@ def fit(
         f"tuning {cost.run_seconds:.2f} s, {cost.gradients:,} gradients"
     )
     for name, column in sampler.record.items():
-        if column.ndim == 1:
+        if column.ndim == 1 and len(column) == len(sampler.record.get("objective", column)):
             say(f"  {name}: {column[0]:.4g} -> {column[-1]:.4g} over {len(column)} iterations")
     say(f"saved {out}")
 
