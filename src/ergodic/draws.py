@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .errors import ConfigError
-from .programs import Cost
-from .target import Target
+from .programs import Cost, compiled
+from .target import Layout, Target
 from .validation import positive_int
 
 if TYPE_CHECKING:
@@ -30,6 +31,20 @@ class Batch(NamedTuple):
     """One value a draw: ``acceptance_rate``, ``diverging``, ``energy_error``, ``log_weight``, ``gradients``, ..."""
     trace: dict[str, Array]
     """Averages over the batch along the run, such as ``expected_logdensity`` (T+1)."""
+
+
+def constrained(target: Target, positions: np.ndarray) -> Any:
+    """Flat positions ``(n, dim)`` as the pytree the user wants to see, leading axis = draws; some at a time."""
+    if target.constrain is None:
+        return target.layout.unravel(positions)
+    blocks = (positions[at : at + _CONSTRAIN_CHUNK] for at in range(0, len(positions), _CONSTRAIN_CHUNK))
+    static = (target.layout, target.constrain)
+    parts = [jax.device_get(compiled(_constrain, static, block)(block)) for block in blocks]
+    return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def _constrain(layout: Layout, constrain: Callable[[Any], Any], positions: Float[Array, "particles dim"]) -> Any:
+    return jax.vmap(lambda flat: constrain(layout.unravel(flat)))(positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +79,7 @@ class Draws:
     @cached_property
     def position(self) -> Any:
         """The draws as a pytree, leading axis = draws, constrained where the target has a `constrain` map."""
-        layout, constrain = self.target.layout, self.target.constrain
-        if constrain is None:
-            return layout.unravel(self.unconstrained)
-        mapped = jax.jit(jax.vmap(lambda flat: constrain(layout.unravel(flat))))
-        parts = [
-            jax.device_get(mapped(self.unconstrained[at : at + _CONSTRAIN_CHUNK]))
-            for at in range(0, len(self), _CONSTRAIN_CHUNK)
-        ]
-        return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
+        return constrained(self.target, self.unconstrained)
 
     @property
     def kind(self) -> str:

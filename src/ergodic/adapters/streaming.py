@@ -29,13 +29,13 @@ import numpy as np
 from jaxtyping import Array as Key
 
 from ..drawing import batches, by_index, default_chunk
-from ..draws import Batch, Draws
+from ..draws import Batch, Draws, constrained
 from ..errors import ConfigError, StorageError
-from ..programs import Cost, Stopwatch, compiled
+from ..programs import Cost, Stopwatch
 from ..progress import Progress
 from ..sampler import Sampler, require_key
 from ..summary import Part, Summary, constrained_shape, coordinate_names, summarise
-from ..target import Density, Target, leaf_name
+from ..target import Target, leaf_name
 from ..validation import positive_int
 from .arviz import plain
 from .files import file_name, inference_data
@@ -166,20 +166,11 @@ def _write(
 
 def _columns(target: Target, batch: Batch) -> dict[str, np.ndarray]:
     """A batch as the store names it: constrained variables and statistics, one row a draw."""
-    if target.constrain is None:
-        position = target.layout.unravel(batch.position)
-    else:
-        program = compiled(_constrain, (target.density, target.constrain), batch.position)
-        position = jax.device_get(program(batch.position))
-    leaves = jax.tree_util.tree_flatten_with_path(position)[0]
+    leaves = jax.tree_util.tree_flatten_with_path(constrained(target, np.asarray(batch.position)))[0]
     stats = {"lp": batch.logdensity, **batch.stats}
     return {f"posterior/{file_name(leaf_name(path))}": np.asarray(leaf) for path, leaf in leaves} | {
         f"sample_stats/{name}": np.asarray(column) for name, column in stats.items()
     }
-
-
-def _constrain(density: Density, constrain: Any, positions: Key) -> Any:
-    return jax.vmap(lambda flat: constrain(density.layout.unravel(flat)))(positions)
 
 
 def _joined(parts: list[dict[str, Any]], count: int) -> dict[str, np.ndarray]:

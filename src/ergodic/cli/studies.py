@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,15 +105,8 @@ def synthetic(
     A run that was stopped goes on where it was when it is started again with the same --out.
     """
     from ..experiments.synthetic import reproduce
-    from ..report.page import write_page
-    from ..storage import require_writable
 
-    require_writable(out / "results.json")
-    results = reproduce(preset, out, say)
-    for table in results["tables"]:
-        say()
-        console.print(_table(table))
-    say(f"\nreport   {write_page(out)}")
+    _run(reproduce, preset, out)
 
 
 def floor(
@@ -121,6 +115,12 @@ def floor(
 ) -> None:
     """How far above H(π) the entropy floor should be: estimates of H(π), and the quality of draws by margin."""
     from ..experiments.floor import reproduce
+
+    _run(reproduce, preset, out)
+
+
+def _run(reproduce: Callable[[str, Path, Callable[[str], None]], dict[str, Any]], preset: str, out: Path) -> None:
+    """Run a study; show its tables, and write its page."""
     from ..report.page import write_page
     from ..storage import require_writable
 

@@ -12,8 +12,10 @@ looked at, so sound draws fail with at most that probability.
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -116,13 +118,15 @@ def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
     return draws.unconstrained[::every], draws.logdensity[::every]
 
 
-def _gradients(density: Density, positions: np.ndarray) -> np.ndarray:
+def _blocks(positions: np.ndarray) -> Iterator[Array]:
+    """Positions as many at a time as are drawn at a time."""
     size = default_chunk(positions.shape[1])
-    parts = []
-    for at in range(0, len(positions), size):
-        block = jnp.asarray(positions[at : at + size])
-        parts.append(np.asarray(compiled(_force, (density,), block)(block)))
-    return np.concatenate(parts)
+    return (jnp.asarray(positions[at : at + size]) for at in range(0, len(positions), size))
+
+
+def _gradients(density: Density, positions: np.ndarray) -> np.ndarray:
+    forces = (compiled(_force, (density,), block)(block) for block in _blocks(positions))
+    return np.concatenate([np.asarray(force) for force in forces])
 
 
 def _force(density: Density, positions: Array) -> Array:
@@ -249,17 +253,15 @@ def _start_finding(name: str, path: starts.Path, draws: starts.Reference, thresh
 
 def _mover(sampler: Sampler, key: Array) -> starts.Move:
     """Once through the sampler's chain, in chunks; a new key every time."""
-    calls = iter(range(1 << 30))
-    size = default_chunk(sampler.target.dim)
+    calls = itertools.count()
     static = (sampler.target.density, sampler.method)
 
-    def move(positions: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
+    def move(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parts = []
-        for at in range(0, len(positions), size):
-            args = (sampler.params, jnp.asarray(positions[at : at + size]), jax.random.fold_in(key, next(calls)))
-            batch = jax.device_get(compiled(_go_on, static, *args)(*args))
-            parts.append((batch.position, batch.logdensity))
-        return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
+        for block in _blocks(positions):
+            args = (sampler.params, block, jax.random.fold_in(key, next(calls)))
+            parts.append(jax.device_get(compiled(_go_on, static, *args)(*args)))
+        return np.concatenate([part.position for part in parts]), np.concatenate([part.logdensity for part in parts])
 
     return move
 

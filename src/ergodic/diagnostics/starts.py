@@ -26,8 +26,8 @@ ROUNDS = 3
 MEMBERS = 10
 _REACH = 3.0
 
-Move = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-"""``move(positions, round) -> (positions, log π*)``: once through the sampler's chain."""
+Move = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""``move(positions) -> (positions, log π*)``: once through the sampler's chain, with fresh randomness."""
 
 
 class Path(NamedTuple):
@@ -109,8 +109,8 @@ def two_heaps(frame: Frame, positions: np.ndarray) -> np.ndarray:
 def follow(begin: np.ndarray, move: Move) -> Path:
     """Through the chain `ROUNDS` times."""
     states = [(begin, np.full(len(begin), np.nan))]
-    for turn in range(ROUNDS):
-        states.append(move(states[-1][0], turn))
+    for _ in range(ROUNDS):
+        states.append(move(states[-1][0]))
     return Path(*states[-2], *states[-1])
 
 

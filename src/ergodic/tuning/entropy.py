@@ -75,12 +75,6 @@ def widen(initial: DiagonalGaussian, floor: float) -> DiagonalGaussian:
     return DiagonalGaussian(initial.mean, initial.log_scale + missing / initial.mean.shape[0])
 
 
-def widened(initial: DiagonalGaussian, floor: float) -> DiagonalGaussian:
-    """P0 with its scales multiplied by one number, so that H(P0) is at least the floor."""
-    missing = max(0.0, floor - float(initial.entropy()))
-    return initial._replace(log_scale=initial.log_scale + missing / initial.mean.shape[0])
-
-
 def constrain(
     rule: str, current: DiagonalGaussian, updated: DiagonalGaussian, floor: Float[Array, ""]
 ) -> DiagonalGaussian:
