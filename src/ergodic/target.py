@@ -160,6 +160,8 @@ class Truth(NamedTuple):
     """Cov[x], ``(dim, dim)``."""
     draw: Callable[[Array, int], np.ndarray] | None = None
     """``draw(key, n)``: n exact independent draws, ``(n, dim)``; None where there is no way to make them."""
+    square_variance: np.ndarray | None = None
+    """Var[x_i²], ``(dim,)``; None where it is not known in closed form."""
 
     @property
     def entropy(self) -> float:

@@ -1,4 +1,6 @@
-"""Built-in targets, by name: `get`, `names`. The synthetic ones need nothing; the posteriors need their data."""
+"""Built-in targets, by name: `get`, `names`. The synthetic and classic ones need nothing; the posteriors need
+their data.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from ..target import Target
 
 def names() -> list[str]:
     """The names of the built-in targets, whether or not the data they need are at hand."""
+    from .classics import CLASSICS
     from .posteriors import POSTERIORS
     from .synthetic import SYNTHETIC
 
-    return [*SYNTHETIC, *POSTERIORS]
+    return [*SYNTHETIC, *CLASSICS, *POSTERIORS]
 
 
 def get(name: str) -> Target:
@@ -28,10 +31,13 @@ def get(name: str) -> Target:
 @functools.cache
 def _get(name: str, dtype: str) -> Target:
     """One target a name and default dtype: positions of a target keep the dtype it was made with."""
+    from .classics import CLASSICS
     from .posteriors import POSTERIORS, posterior_target
     from .synthetic import SYNTHETIC
 
-    return posterior_target(name) if name in POSTERIORS else SYNTHETIC[name].target(name)
+    if name in POSTERIORS:
+        return posterior_target(name)
+    return SYNTHETIC[name].target(name) if name in SYNTHETIC else CLASSICS[name].target(name)
 
 
 __all__ = ["get", "names"]
