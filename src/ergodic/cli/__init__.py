@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ErgodicError
-from . import certificates, models, studies
+from . import benches, certificates, models, studies
 from .console import say
 
 app = typer.Typer(
@@ -39,8 +39,10 @@ app.add_typer(reproduce, name="reproduce")
 reproduce.command()(studies.entropy)
 reproduce.command()(studies.synthetic)
 reproduce.command()(studies.floor)
+reproduce.command()(studies.safeguards)
 app.add_typer(bench, name="bench")
 bench.command("certificate")(certificates.calibrate)
+bench.command()(benches.posteriors)
 
 # click's base of usage errors, from whichever click typer carries
 CommandError: type[Any] = typer.BadParameter.__mro__[2]

@@ -26,25 +26,31 @@ def list_targets() -> None:
     """The built-in targets and what is known of them."""
     from .. import targets
     from ..datasets.locate import ORIGINS, VARIABLE, available
+    from ..targets.classics import CLASSICS
     from ..targets.posteriors import POSTERIORS
     from ..targets.synthetic import SYNTHETIC
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("paper", "name", "dim", "-E log π*", "log Z", "entropy", "mean", "sd", "what"):
-        table.add_column(column, justify="left" if column in ("paper", "name", "what") else "right")
-    for name, entry in SYNTHETIC.items():
+        table.add_column(
+            column, justify="left" if column in ("paper", "name", "what") else "right", no_wrap=column == "name"
+        )
+    known: dict[str, Any] = {**SYNTHETIC, **CLASSICS}
+    for name, entry in known.items():
         target = targets.get(name)
         truth = target.require_truth()
+        letter = getattr(entry, "letter", "")
+        few = target.dim <= 2
         sd = truth.covariance.diagonal() ** 0.5
         table.add_row(
-            f"({entry.letter})" if entry.letter else "",
+            f"({letter})" if letter else "",
             name,
             str(target.dim),
             f"{-truth.expected_logdensity:.4f}",
             f"{truth.log_z + 0.0:.4f}".replace("-0.0000", "0.0000"),
             f"{truth.entropy:.4f}",
-            " ".join(f"{m + 0.0:.2f}".replace("-0.00", "0.00") for m in truth.mean),
-            " ".join(f"{s:.2f}" for s in sd),
+            " ".join(f"{m + 0.0:.2f}".replace("-0.00", "0.00") for m in truth.mean) if few else "",
+            " ".join(f"{s:.2f}" for s in sd) if few else "",
             entry.title,
         )
     for name, posterior in POSTERIORS.items():

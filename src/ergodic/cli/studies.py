@@ -119,6 +119,19 @@ def floor(
     _run(reproduce, preset, out)
 
 
+def safeguards(
+    preset: Annotated[str, typer.Option(help="smoke, cpu, or check: cpu with other seeds.")] = "cpu",
+    out: Out = Path("runs/safeguards"),
+) -> None:
+    """What HEI's safeguards are worth: each alone and all together against plain EI, on targets that are known.
+
+    A run that was stopped goes on where it was when it is started again with the same --out.
+    """
+    from ..experiments.safeguards import reproduce
+
+    _run(reproduce, preset, out)
+
+
 def _run(reproduce: Callable[[str, Path, Callable[[str], None]], dict[str, Any]], preset: str, out: Path) -> None:
     """Run a study; show its tables, and write its page."""
     from ..report.page import write_page
@@ -126,10 +139,15 @@ def _run(reproduce: Callable[[str, Path, Callable[[str], None]], dict[str, Any]]
 
     require_writable(out / "results.json")
     results = reproduce(preset, out, say)
-    for table in results["tables"]:
+    show_tables(results["tables"])
+    say(f"\nreport   {write_page(out)}")
+
+
+def show_tables(tables: list[dict[str, Any]]) -> None:
+    """A study's tables on the console."""
+    for table in tables:
         say()
         console.print(_table(table))
-    say(f"\nreport   {write_page(out)}")
 
 
 def _table(table: dict[str, Any]) -> Table:

@@ -113,7 +113,7 @@ def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dic
 
 def _study(name: str, size: Preset) -> dict[str, Any]:
     target = targets.get(name)
-    method = replace(_method(target), iterations=size.iterations)
+    method = replace(started(target), iterations=size.iterations)
     known = _known(target, method, size)
     fits: dict[str, list[Outcome]] = {}
     pilots: list[Evidence] = []
@@ -136,7 +136,7 @@ def _study(name: str, size: Preset) -> dict[str, Any]:
             floor = sampler.record.get("entropy_floor", [_floor_of(target, configured)])[0]
             error = _mean(draws, draws.logdensity) - known.expected_logdensity
             entropy = float(sampler.params.initial.entropy())
-            distance = _distance(target, draws, keys[2])
+            distance = distance_to(target, draws, keys[2])
             fits.setdefault(label, []).append(Outcome(float(floor), entropy, float(error), distance))
             if label == "auto":
                 again.append((sampler.record["entropy_estimate"][1], sampler.record["entropy_error"][1]))
@@ -150,7 +150,7 @@ def _study(name: str, size: Preset) -> dict[str, Any]:
     }
 
 
-def _method(target: Target) -> HEI:
+def started(target: Target) -> HEI:
     """HEI with its defaults, started where the study says."""
     if target.name not in FROM_REFERENCE:
         return HEI()
@@ -198,7 +198,8 @@ def _mean(draws: Draws, values: np.ndarray) -> Any:
     return np.mean(values[np.isfinite(draws.logdensity)], axis=0, dtype=np.float64)
 
 
-def _distance(target: Target, draws: Draws, key: Any) -> float:
+def distance_to(target: Target, draws: Draws, key: Any) -> float:
+    """Sliced Wasserstein distance to exact draws; for posteriors the largest error of a mean in reference sds."""
     if target.name in PAPER_SIX:
         return sliced_wasserstein(draws.unconstrained, target.draw_exact(key, len(draws)))
     reference = target.reference

@@ -22,6 +22,15 @@ Three ways to run the same transition, with identical draws for identical keys:
 - `HMC.differentiable_transition`: for reverse mode through the chain. Acceptance is decided first, without gradients;
   the move is then repeated with step size zero where it was rejected. A rejected or diverged particle thus never leaves
   x, and its gradient is exactly zero, not 0 * inf.
+
+And two ways to propose without deciding, for objectives that weigh x' by p = p_MH instead (`tuning/rao_blackwell.py`):
+
+- `HMC.frozen_proposal`: beside x' its sensitivity, and that of log p. Frozen, the momentum ends at r' = √φ1 ξ' with
+  ξ' - ξ proportional to s, so that elementwise
+
+      -∂ΔH/∂log s = ∂log π*(x') ∂x'/∂log s - ξ' (ξ' - ξ)
+
+- `HMC.differentiable_proposal`: x' and p for reverse mode, a diverged particle being held as above.
 """
 
 from __future__ import annotations
@@ -92,10 +101,20 @@ class HMC:
     ) -> tuple[Ensemble, Info, Float[Array, "particles dim"]]:
         """Move once; also ∂x_t/∂log s with frozen forces (zero where the particle stayed)."""
         move = _propose(self, density, params, ensemble, key)
-        drift = self.leapfrogs * jnp.exp(params.log_step - params.log_variance)[None, :] * move.momentum
-        sensitivity = 2 * (move.proposal.position - ensemble.position) - drift
-        sensitivity = jnp.where(move.info.accepted[:, None], sensitivity, 0)
+        sensitivity = jnp.where(move.info.accepted[:, None], _sensitivity(self, params, ensemble, move), 0)
         return select(move.info.accepted, move.proposal, ensemble), move.info, sensitivity
+
+    def frozen_proposal(
+        self, density: BatchedDensity, params: HMCParams, ensemble: Ensemble, key: Array
+    ) -> tuple[Ensemble, Info, Float[Array, "particles dim"], Float[Array, "particles dim"]]:
+        """The proposal x' of `transition`; ∂x'/∂log s and ∂log p/∂log s with frozen forces, zero where it diverged."""
+        move = _propose(self, density, params, ensemble, key)
+        of_position = _sensitivity(self, params, ensemble, move)
+        of_kinetic = move.end * (move.end - move.momentum) * jnp.exp(-params.log_variance)[None, :]
+        uphill = move.info.energy_error[:, None] > 0
+        of_log_p = jnp.where(uphill, move.proposal.gradient * of_position - of_kinetic, 0)
+        diverged = move.info.diverged[:, None]
+        return move.proposal, move.info, jnp.where(diverged, 0, of_position), jnp.where(diverged, 0, of_log_p)
 
     def frozen_gradient(self, log_speed: Float[Array, "*steps dim"]) -> HMCParams:
         """Spread a gradient along log s = log φ2 - ½ log φ1 over the two parameters."""
@@ -107,6 +126,21 @@ class HMC:
         """Move once, so that reverse mode gives the exact derivative with the accept decisions held."""
         info = _propose(self, density, *jax.lax.stop_gradient((params, ensemble)), key).info
         return _propose(self, density, params, ensemble, key, moving=info.accepted).proposal, info
+
+    def differentiable_proposal(
+        self, density: BatchedDensity, params: HMCParams, ensemble: Ensemble, key: Array
+    ) -> tuple[Ensemble, Float[Array, "particles"], Info]:
+        """The proposal x' and its p_MH, accepted or not, both with their derivatives.
+
+        A move that diverged is x' = x with p = 1 and no gradient. The same draws as `transition` of the same key.
+        """
+        info = _propose(self, density, *jax.lax.stop_gradient((params, ensemble)), key).info
+        move = _propose(self, density, params, ensemble, key, moving=~info.diverged)
+        return move.proposal, move.info.acceptance, info
+
+    def slowed(self, params: HMCParams, by: Float[Array, "*steps"]) -> HMCParams:
+        """The parameters with φ2 divided by exp(by)."""
+        return params._replace(log_step=params.log_step - by[..., None])
 
     def step_size(self, params: HMCParams) -> Float[Array, "*steps"]:
         """Geometric mean over dimensions of φ2, for the training record."""
@@ -120,7 +154,16 @@ class HMC:
 class _Move(NamedTuple):
     proposal: Ensemble
     momentum: Float[Array, "particles dim"]
+    """r."""
+    end: Float[Array, "particles dim"]
+    """r'."""
     info: Info
+
+
+def _sensitivity(kernel: HMC, params: HMCParams, ensemble: Ensemble, move: _Move) -> Float[Array, "particles dim"]:
+    """∂x'/∂log s with frozen forces."""
+    drift = kernel.leapfrogs * jnp.exp(params.log_step - params.log_variance)[None, :] * move.momentum
+    return 2 * (move.proposal.position - ensemble.position) - drift
 
 
 def _propose(
@@ -155,4 +198,4 @@ def _propose(
         accepted = (jnp.log(u) < -energy_error) & ~diverged
     else:
         accepted = ~diverged
-    return _Move(proposal, momentum, Info(probability, accepted, energy_error, diverged))
+    return _Move(proposal, momentum, end, Info(probability, accepted, energy_error, diverged))

@@ -10,6 +10,10 @@ the default here. Where it does not:
 - The floor h is the entropy P0 starts with. It must lie above H(π) by a margin: see docs/equations.md.
   ``entropy_floor="auto"`` estimates H(π) instead, by annealing from P0 before tuning, and checks it afterwards along
   the tuned chain: see docs/entropy-floor.md.
+
+Four safeguards are ours, and off unless asked for; docs/results.md says what each is worth. Each has its formula in its
+file: ``objective="rao-blackwell"`` (`tuning/rao_blackwell.py`), ``acceptance_floor`` (`tuning/acceptance.py`),
+``early_stopping`` (`tuning/stopping.py`) and, from the paper's follow-up, ``scale="sksd"`` (`tuning/sksd.py`).
 """
 
 from __future__ import annotations
@@ -31,12 +35,16 @@ from ..draws import Batch
 from ..errors import ConfigError, DrawsWarning
 from ..initial import DiagonalGaussian, scale_for_entropy, starting
 from ..kernels import HMC, start
-from ..programs import Stopwatch
+from ..programs import Cost, Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
+from ..tuning.acceptance import AcceptanceFloor, check_acceptance
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.emlbo import GRADIENTS, Emlbo
 from ..tuning.entropy import CONSTRAINTS, automatic_floor, check_floor, resolve_floor, widen
+from ..tuning.rao_blackwell import OBJECTIVES, RaoBlackwell
+from ..tuning.sksd import SCALES, choose_scale
+from ..tuning.stopping import EarlyStopping
 from ..validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 DEFAULT_SCALE = math.sqrt(3.0)
@@ -63,6 +71,12 @@ class HEI:
       adjusted: False leaves out the Metropolis step.
       step_size: range from which the initial step sizes are drawn uniformly.
       adam: (β1, β2, ε).
+      objective: ``"emlbo"`` (the paper's) or ``"rao-blackwell"``: E[log π*] at every step, acceptance differentiated.
+      acceptance_floor: a step whose mean acceptance falls below this is shortened; None: steps go where the gradient
+        takes them.
+      early_stopping: keep the parameters, and stop, by a Stein residual of held-out particles.
+      scale: ``"sksd"``: after tuning, stretch P0 by the one factor that brings x_T closest to π in a sliced Stein
+        discrepancy, whatever the floor; None: leave it.
     """
 
     steps: int = 10
@@ -79,6 +93,10 @@ class HEI:
     adjusted: bool = True
     step_size: tuple[float, float] = (0.01, 0.025)
     adam: tuple[float, float, float] = ADAM
+    objective: str = "emlbo"
+    acceptance_floor: float | None = None
+    early_stopping: bool = False
+    scale: str | None = None
 
     name: ClassVar[str] = "HEI"
     title: ClassVar[str] = "Hamiltonian ergodic inference (Zhang & Hernández-Lobato)"
@@ -97,9 +115,15 @@ class HEI:
             adjusted=boolean,
             step_size=numbers(positive_float, 2),
             adam=check_adam,
+            objective=choice(*OBJECTIVES),
+            acceptance_floor=optional(check_acceptance),
+            early_stopping=boolean,
+            scale=optional(choice(*SCALES)),
         )
         if self.step_size[0] > self.step_size[1]:
             raise ConfigError(f"step_size must be a range (low, high) with low <= high, not {self.step_size}")
+        if self.objective == "rao-blackwell" and not self.adjusted:
+            raise ConfigError('objective="rao-blackwell" averages over the Metropolis decision: it needs adjusted=True')
 
     draw = independent
 
@@ -143,15 +167,42 @@ class HEI:
             floor = automatic_floor(params.initial, pilot.entropy, *islands.weighted())
             params = params._replace(initial=widen(params.initial, floor))
             estimates.append(pilot)
-        objective = Emlbo(self.kernel, self.particles, self.gradient, self.constraint, self.tune_initial)
-        params, record = train(self, objective, target.density, params, train_key, numbers=(floor,), progress=progress)
+        params, record, costs = self._tune(
+            target.density, params, floor, train_key, jax.random.fold_in(key, 4), progress
+        )
         if auto:
             estimates.append(evidence(Sampler(target, self, params), again_key, _PILOTS))
             record |= _judge(float(params.initial.entropy()), floor, estimates)
+        costs += [estimate.cost for estimate in estimates]
+        cost = clock.cost(sum(cost.gradients for cost in costs), sum(cost.depth for cost in costs))
+        return Sampler(target, self, params, record, cost)
+
+    def _tune(
+        self, density: Density, params: ChainParams, floor: float, key: Array, more_key: Array, progress: bool | None
+    ) -> tuple[ChainParams, dict[str, np.ndarray], list[Cost]]:
+        """Adam on the objective, with the safeguards that were asked for; the parameters, the record and the costs."""
+        watch_key, scale_key, settle_key = jax.random.split(more_key, 3)
+        chosen = Emlbo if self.objective == "emlbo" else RaoBlackwell
+        objective = chosen(self.kernel, self.particles, self.gradient, self.constraint, self.tune_initial)
+        guard = None if self.acceptance_floor is None else AcceptanceFloor(self.kernel, self.acceptance_floor)
+        watch = EarlyStopping(density, self.kernel, watch_key) if self.early_stopping else None
+        params, record = train(
+            self, objective, density, params, key, numbers=(floor,), guard=guard, watch=watch, progress=progress
+        )
         depth = len(record.get("objective", ())) * objective.depth(self.steps)
-        gradients = depth * self.particles + sum(estimate.cost.gradients for estimate in estimates)
-        depth += sum(estimate.cost.depth for estimate in estimates)
-        return Sampler(target, self, params, record, clock.cost(gradients, depth))
+        costs = [Cost(depth * self.particles, depth)]
+        if watch is not None:
+            params = watch.best(params)
+            record |= watch.record()
+            costs.append(watch.cost(self.depth))
+        if self.scale == "sksd":
+            params, tried, cost = choose_scale(density, self.kernel, params, scale_key)
+            record |= tried
+            costs.append(cost)
+        if guard is not None:
+            params, cost = guard.settle(density, params, settle_key)
+            costs.append(cost)
+        return params, record, costs
 
     def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:
         """Independent runs of the chain: a sample of P_T."""

@@ -7,6 +7,11 @@ An objective is a frozen (hashable) configuration with
 
 ``row`` is what the record keeps of an iteration; ``carry`` is state that lives from one iteration to the next, such as
 the chains that L2HMC trains on.
+
+Two things can be put around an objective (`HEI`'s safeguards):
+
+    guard(current, settled, row) -> params      the last word on an update; part of the program, so hashable
+    watch(done, params) -> bool                 called after every iteration on the host: whether to stop
 """
 
 from __future__ import annotations
@@ -46,6 +51,8 @@ def train(
     key: Array,
     *,
     numbers: tuple[float, ...] = (),
+    guard: Callable[[Any, Any, dict[str, Array]], Any] | None = None,
+    watch: Callable[[int, Any], bool] | None = None,
     progress: bool | None = None,
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """`maximise` with a method's own ``iterations``, ``learning_rate`` and ``adam``, for objectives without a carry."""
@@ -58,6 +65,8 @@ def train(
         learning_rate=method.learning_rate,
         numbers=numbers,
         adam=method.adam,
+        guard=guard,
+        watch=watch,
         progress=progress,
     )
     return params, record
@@ -74,6 +83,8 @@ def maximise(
     numbers: tuple[float, ...] = (),
     adam: tuple[float, float, float] = ADAM,
     carry: Any = (),
+    guard: Callable[[Any, Any, dict[str, Array]], Any] | None = None,
+    watch: Callable[[int, Any], bool] | None = None,
     progress: bool | None = None,
 ) -> tuple[Any, dict[str, np.ndarray], Any]:
     """Run the iterations; returns the parameters, the record (one row an iteration done) and the carry.
@@ -88,7 +99,7 @@ def maximise(
     def inputs(i: int) -> tuple[Any, ...]:
         return key, jnp.asarray(i), jnp.asarray(rate(i), dtype), *fixed
 
-    program = compiled(_step, (objective, density, adam), params, state, carry, *inputs(0))
+    program = compiled(_step, (objective, density, adam, guard), params, state, carry, *inputs(0))
     rows: list[dict[str, np.ndarray]] = []
     with Progress("tuning", iterations, enabled=progress) as bar:
         try:
@@ -96,6 +107,8 @@ def maximise(
                 params, state, carry, row = program(params, state, carry, *inputs(i))
                 rows.append(jax.device_get(row))
                 bar.advance(f"objective {float(rows[-1]['objective']):.4g}")
+                if watch is not None and watch(len(rows), params):
+                    break
         except KeyboardInterrupt:
             bar.say(f"interrupted: keeping the parameters of iteration {len(rows)} of {iterations}")
     return params, {name: np.stack([row[name] for row in rows]) for name in (rows[0] if rows else ())}, carry
@@ -105,6 +118,7 @@ def _step(
     objective: Any,
     density: Density,
     adam: tuple[float, float, float],
+    guard: Callable[[Any, Any, dict[str, Array]], Any] | None,
     params: Any,
     state: Any,
     carry: Any,
@@ -113,9 +127,10 @@ def _step(
     learning_rate: Array,
     *numbers: Array,
 ) -> tuple[Any, Any, Any, dict[str, Array]]:
-    """One iteration: estimate, gradient, Adam, constraint."""
+    """One iteration: estimate, gradient, Adam, constraint, guard."""
     row, gradient, carry = objective.estimate(density, params, carry, jax.random.fold_in(key, iteration))
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count, whatever the user's setting
         direction, state = optax.scale_by_adam(*adam).update(gradient, state)
     updated = jax.tree_util.tree_map(lambda p, d: p + learning_rate * d, params, direction)
-    return objective.settle(params, updated, *numbers), state, carry, row
+    settled = objective.settle(params, updated, *numbers)
+    return settled if guard is None else guard(params, settled, row), state, carry, row

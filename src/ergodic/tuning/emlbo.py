@@ -21,7 +21,7 @@ A particle with a non-finite log π* or force counts for nothing in either; its 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ def frozen_force(
     density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
     """The estimate and its gradient, with forces frozen; costs what simulating the particles costs."""
-    noise, begin, keys = _begin(density, params, key, particles)
+    noise, begin, keys = begin_runs(density, params, key, particles)
 
     def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
         ensemble, info, sensitivity = kernel.frozen_transition(density, inputs[0], ensemble, inputs[1])
@@ -86,7 +86,7 @@ def full(
 
     # Not even a zero cotangent may pass through a point where log π* is not finite (0 * inf is NaN): a particle that
     # starts at one is moved, as a constant, to the best start, and counts for nothing.
-    noise, probe, keys = _begin(density, params, key, particles)
+    noise, probe, keys = begin_runs(density, params, key, particles)
     ok = probe.usable()
     best = probe.position[jnp.argmax(jnp.where(ok, probe.logdensity, -jnp.inf))]
 
@@ -128,11 +128,13 @@ class Emlbo:
     constraint: str
     tune_initial: bool
 
+    estimators: ClassVar[dict[str, Any]] = GRADIENTS
+
     def estimate(
         self, density: Density, params: ChainParams, carry: Any, key: Array
     ) -> tuple[dict[str, Array], ChainParams, Any]:
-        """One estimate of (4) and its gradient."""
-        estimate, gradient = GRADIENTS[self.gradient](density.batched, self.kernel, params, key, self.particles)
+        """One estimate of the objective and its gradient."""
+        estimate, gradient = self.estimators[self.gradient](density.batched, self.kernel, params, key, self.particles)
         row = {
             "objective": estimate.objective,
             "final": estimate.final,
@@ -157,9 +159,10 @@ class Emlbo:
         return ChainParams(constrain(self.constraint, current.initial, updated.initial, floor), updated.transitions)
 
 
-def _begin(
+def begin_runs(
     density: BatchedDensity, params: ChainParams, key: Array, particles: int
 ) -> tuple[Float[Array, "particles dim"], Ensemble, Array]:
+    """The noise ε of P0, the ensemble that starts from it, and a key a step."""
     noise_key, chain_key = jax.random.split(key)
     mean = params.initial.mean
     noise = jax.random.normal(noise_key, (particles, mean.shape[0]), mean.dtype)
