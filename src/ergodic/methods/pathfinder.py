@@ -1,0 +1,151 @@
+"""Multi-path Pathfinder from BlackJAX: Gaussians along L-BFGS paths, importance-weighted.
+
+From each of several starts L-BFGS climbs log π*; at every point of its path the inverse Hessian it has built gives a
+Gaussian, and the one with the largest ELBO is kept. Draws come from the equal mixture q of the paths' Gaussians, and
+are weighted by π*/q: the weights also give log Z. (The paper weights a draw by the Gaussian it came from, and smooths
+the largest weights; weights by the mixture have less variance, and unsmoothed ones are unbiased for Z.)
+
+Constants are BlackJAX's defaults, 200 draws an ELBO, 30 iterations, history 10; the paper's multi-path has 20 paths.
+Paths are run one after the other, so that memory is that of one. A path whose approximations are all unusable (not
+finite, or of a covariance that is not positive) is replaced by the best of the others.
+
+Zhang, Carpenter, Gelman & Vehtari 2022, JMLR 23.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..checks import require_usable
+from ..drawing import independent
+from ..draws import Batch
+from ..errors import ConfigError
+from ..initial import DiagonalGaussian, starting
+from ..programs import Stopwatch, compiled
+from ..sampler import Sampler
+from ..target import Density, Target
+from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
+from .peers import blackjax, lenient
+
+
+class PathfinderParams(NamedTuple):
+    """The paths' Gaussians, N(mean, root root')."""
+
+    mean: Float[Array, "paths dim"]
+    root: Float[Array, "paths dim dim"]
+    """Lower triangular."""
+
+
+@dataclass(frozen=True)
+class Pathfinder:
+    """Settings of Pathfinder; ``Pathfinder().fit(target, key)`` gives a `Sampler` of weighted draws.
+
+    Attributes:
+      paths: independent L-BFGS runs.
+      elbo_draws: draws from which each ELBO is estimated.
+      iterations: of L-BFGS, at most.
+      history: pairs that L-BFGS keeps.
+      initial_mean: mean of the Gaussian that paths start from; one number, or one a flat
+        coordinate. None: the prior's, or 0.
+      initial_scale: its scale, likewise. None: the prior's, or 1.
+    """
+
+    paths: int = 20
+    elbo_draws: int = 200
+    iterations: int = 30
+    history: int = 10
+    initial_mean: float | tuple[float, ...] | None = None
+    initial_scale: float | tuple[float, ...] | None = None
+
+    name: ClassVar[str] = "Pathfinder"
+    title: ClassVar[str] = "Multi-path Pathfinder, importance-weighted (Zhang et al.; BlackJAX)"
+    depth: ClassVar[int] = 1
+
+    draw = independent
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            **dict.fromkeys(("paths", "elbo_draws", "iterations", "history"), positive_int),
+            initial_mean=optional(numbers(finite_float)),
+            initial_scale=optional(numbers(positive_float)),
+        )
+
+    def begin(self, target: Target, key: Array) -> PathfinderParams:
+        """P0 on every path; also the shapes of what is fitted, for reading a file."""
+        start = starting(target, self.initial_mean, self.initial_scale)
+        root = jnp.diag(jnp.exp(start.log_scale))
+        return PathfinderParams(*(jnp.stack([leaf] * self.paths) for leaf in (start.mean, root)))
+
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
+        """Follow every path. One compiled program, so there is no progress to show."""
+        clock = Stopwatch()
+        check_key, path_key = jax.random.split(key)
+        initial = starting(target, self.initial_mean, self.initial_scale)
+        require_usable(target, check_key, initial)
+        program = compiled(_follow, (target.density, self), initial, path_key)
+        params, elbo, steps = program(initial, path_key)
+        elbo, steps = jax.device_get((elbo, steps))
+        if not (elbo > -math.inf).any():
+            raise ConfigError(f"Pathfinder found no usable Gaussian on any of {self.paths} paths of '{target.name}'")
+        # Two gradients an iteration (BlackJAX takes the new point's again), and at least one in its line search.
+        gradients = 3 * steps + 1
+        return Sampler(target, self, params, {"elbo": elbo}, clock.cost(int(gradients.sum()), int(gradients.max())))
+
+    def simulate(self, density: Density, params: PathfinderParams, key: Array, particles: int) -> Batch:
+        """Draws of the mixture, the paths in turn, with log π*/q."""
+        paths, dim = params.mean.shape
+        which = jnp.arange(particles) % paths
+        noise = jax.random.normal(key, (particles, dim), params.mean.dtype)
+        position = params.mean[which] + jnp.einsum("nij,nj->ni", params.root[which], noise)
+        logdensity = jax.vmap(density)(position)
+        log_weight = logdensity - _log_mixture(params, position)
+        trace = {"expected_logdensity": jnp.mean(logdensity)[None]}
+        return Batch(position, logdensity, {"log_weight": log_weight}, trace)
+
+    def attributes(self) -> dict[str, Any]:
+        """Plain facts for the draws' attributes."""
+        return {"method": self.name, "independent_draws": False, "paths": self.paths}
+
+
+def _follow(
+    density: Density, method: Pathfinder, initial: DiagonalGaussian, key: Array
+) -> tuple[PathfinderParams, Array, Array]:
+    """Every path's Gaussian, its ELBO, and the L-BFGS steps that were made."""
+    start_key, path_key = jax.random.split(key)
+
+    def path(inputs: tuple[Array, Array]) -> tuple[PathfinderParams, Array, Array]:
+        position, key = inputs
+        state, info = blackjax().vi.pathfinder.approximate(
+            key, density, position, method.elbo_draws, maxiter=method.iterations, maxcor=method.history
+        )
+        moved = jnp.any(jnp.diff(info.path.position, axis=0) != 0, axis=1)
+        covariance = jnp.diag(state.alpha) + state.beta @ state.gamma @ state.beta.T
+        root = jnp.linalg.cholesky(0.5 * (covariance + covariance.T))
+        mean = state.position + covariance @ state.grad_position
+        usable = jnp.all(jnp.isfinite(root)) & jnp.all(jnp.isfinite(mean))
+        return PathfinderParams(mean, root), jnp.where(usable, state.elbo, -jnp.inf), jnp.sum(moved)
+
+    with lenient(initial.mean.dtype):
+        inputs = initial.sample(start_key, method.paths), jax.random.split(path_key, method.paths)
+        params, elbo, steps = jax.lax.map(path, inputs)
+        chosen = jnp.where(elbo > -jnp.inf, jnp.arange(method.paths), jnp.argmax(elbo))
+        return jax.tree_util.tree_map(lambda leaf: leaf[chosen], params), elbo, steps
+
+
+def _log_mixture(params: PathfinderParams, x: Float[Array, "n dim"]) -> Float[Array, "n"]:
+    """log of the equal mixture of the paths' Gaussians."""
+    paths, dim = params.mean.shape
+
+    def component(mean: Array, root: Array) -> Array:
+        z = jax.scipy.linalg.solve_triangular(root, (x - mean[None, :]).T, lower=True)
+        return -0.5 * jnp.sum(z**2, axis=0) - jnp.sum(jnp.log(jnp.diagonal(root)))
+
+    each = jax.lax.map(lambda leaf: component(*leaf), (params.mean, params.root))
+    return jax.nn.logsumexp(each, axis=0) - math.log(paths) - 0.5 * dim * math.log(2 * math.pi)
