@@ -14,12 +14,13 @@ from .adapters.pymc import from_pymc
 from .certificate import Certificate
 from .draws import Draws
 from .errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
-from .methods import GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Rejection
+from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
 from .sampler import Sampler, fit
 from .storage import load
 from .target import Model, Reference, Target, Truth
 
 __all__ = [
+    "GEI",
     "GHMC",
     "HAIS",
     "HEI",
@@ -39,6 +40,7 @@ __all__ = [
     "MeanField",
     "Model",
     "ModelError",
+    "Pathfinder",
     "Reference",
     "Rejection",
     "Sampler",

@@ -34,7 +34,11 @@ def check_target(target: Target, key: Array, initial: DiagonalGaussian | None = 
     zeros = jnp.zeros(target.dim, target.dtype)
     initial = DiagonalGaussian(zeros, zeros) if initial is None else initial
     program = compiled(_evaluate, (target.density,), initial, key)
-    values, gradients = jax.device_get(program(initial, key))
+    return judged(target, *jax.device_get(program(initial, key)))
+
+
+def judged(target: Target, values: np.ndarray, gradients: np.ndarray) -> list[Check]:
+    """Judge log π* and its gradient as they were evaluated at some starts."""
     return [
         Check(
             "structure",
@@ -49,7 +53,12 @@ def check_target(target: Target, key: Array, initial: DiagonalGaussian | None = 
 
 def require_usable(target: Target, key: Array, initial: DiagonalGaussian) -> None:
     """Raise a `TargetError` with the first failed check's message."""
-    for check in check_target(target, key, initial):
+    insist(target, check_target(target, key, initial))
+
+
+def insist(target: Target, checks: list[Check]) -> None:
+    """Raise a `TargetError` with the first failed check's message."""
+    for check in checks:
         if check.status == "failed":
             raise TargetError(f"'{target.name}' {check.message}")
 

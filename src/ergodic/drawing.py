@@ -30,7 +30,7 @@ from .target import Density
 if TYPE_CHECKING:
     from .sampler import Sampler
 
-_CHUNK_PARTICLES = 1 << 13
+_CHUNK_PARTICLES = 1 << 11
 _CHUNK_VALUES = 1 << 20
 
 
@@ -47,7 +47,7 @@ def independent(
     size = min(chunk or default_chunk(sampler.target.dim), n)
     count = math.ceil(n / size)
     columns = _collect(sampler, n, batches(sampler, key, 0, count, size), count, size, progress)
-    return Draws(**columns, cost=clock.cost(count * size * method.depth, method.depth))
+    return Draws(**columns, cost=clock.cost(count * size * sampler.depth, sampler.depth))
 
 
 def by_index(method: Any) -> bool:
@@ -57,8 +57,31 @@ def by_index(method: Any) -> bool:
 
 def batches(sampler: Sampler, key: Array, start: int, count: int, size: int) -> Iterator[Batch]:
     """Chunks start, ..., start + count - 1 of ``size`` independent draws, on the host, made as they are taken."""
+    if hasattr(sampler.method, "go_on"):
+        return _ahead(_in_two(sampler, key, index, size) for index in range(start, start + count))
     program = compiled(_run, (sampler.target.density, sampler.method, size), sampler.params, key, 0)
     return _ahead(program(sampler.params, key, index) for index in range(start, start + count))
+
+
+def chain_program(sampler: Sampler, positions: Array, key: Array) -> Batch:
+    """The sampler's chain from given positions ``(particles, dim)``; one program for drawing and for certifying."""
+    args = (sampler.params, positions, key)
+    return compiled(_chain, (sampler.target.density, sampler.method), *args)(*args)
+
+
+def _in_two(sampler: Sampler, key: Array, index: int, size: int) -> Batch:
+    """P0, then the chain: the draws of `_run`."""
+    args = (sampler.params.initial, key, index)
+    return chain_program(sampler, *compiled(_begin, (size,), *args)(*args))
+
+
+def _begin(particles: int, initial: Any, key: Array, index: Any) -> tuple[Array, Array]:
+    start_key, chain_key = jax.random.split(jax.random.fold_in(key, index))
+    return initial.sample(start_key, particles), chain_key
+
+
+def _chain(density: Density, method: Any, params: Any, positions: Array, key: Array) -> Batch:
+    return method.go_on(density, params, positions, key)
 
 
 def correlated(

@@ -33,6 +33,11 @@ class DiagonalGaussian(NamedTuple):
         """Draw independent starting positions."""
         return self.transform(jax.random.normal(key, (particles, self.mean.shape[0]), self.mean.dtype))
 
+    def sample_on_host(self, rng: np.random.Generator, particles: int) -> np.ndarray:
+        """The same without a compiled program."""
+        mean, log_scale = np.asarray(self.mean), np.asarray(self.log_scale)
+        return (mean + np.exp(log_scale) * rng.normal(size=(particles, len(mean)))).astype(mean.dtype)
+
     def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles"]:
         """log p0(x)."""
         z = (x - self.mean[None, :]) * jnp.exp(-self.log_scale)[None, :]

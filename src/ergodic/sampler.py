@@ -63,12 +63,18 @@ class Sampler:
             )
         return draws
 
+    @property
+    def depth(self) -> int:
+        """Gradients one draw costs, one after the other: the parameters' own where T was tuned, else the method's."""
+        return self.params.depth if hasattr(self.params, "depth") else self.method.depth
+
     def attributes(self, key: Array) -> dict[str, Any]:
         """Plain facts about draws made with this key: the method and its settings, seed, versions."""
         words = np.asarray(key if key.dtype == jnp.uint32 else jax.random.key_data(key)).ravel()
         seed = sum(int(word) << (32 * place) for place, word in enumerate(reversed(words)))
         return {
             **self.method.attributes(),
+            **(self.params.attributes() if hasattr(self.params, "attributes") else {}),
             "target": self.target.name,
             "seed": str(seed),
             "ergodic_version": __version__,
@@ -104,15 +110,15 @@ class Sampler:
 
 
 def fit(target: Target, key: Array, method: Any = None, *, progress: bool | None = None) -> Sampler:
-    """Tune a method to a target. The default method is `HEI` with the paper's settings."""
+    """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's."""
     if not isinstance(target, Target):
         raise ConfigError(
             f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
         )
     if method is None:
-        from .methods import HEI
+        from .methods import GEI
 
-        method = HEI()
+        method = GEI()
     if isinstance(method, type) or not hasattr(method, "fit"):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
     return method.fit(target, require_key(key), progress=progress)

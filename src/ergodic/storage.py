@@ -109,7 +109,11 @@ def load(path: str | os.PathLike[str], target: Target) -> Sampler:
         )
     try:
         method = METHODS[header["method"]](**header["config"])
-        template = jax.eval_shape(lambda key: method.begin(target, key), jax.random.key(0))
+        if hasattr(method, "shapes"):  # tuning chose them
+            found_shapes = {name.removeprefix("params/"): array.shape for name, array in arrays.items()}
+            template = method.shapes(target, found_shapes)
+        else:
+            template = jax.eval_shape(lambda key: method.begin(target, key), jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
     leaves = []

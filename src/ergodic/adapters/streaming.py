@@ -76,7 +76,7 @@ def stream(
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
-    size, depth = settings["chunk"], sampler.method.depth
+    size, depth = settings["chunk"], sampler.depth
     drawn = -(-n // size) * size - before // settings["storage_chunk"] * settings["storage_chunk"]
     return Streamed(before, some, clock.cost(drawn * depth if some is not None else 0, depth))
 

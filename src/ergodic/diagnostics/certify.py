@@ -16,7 +16,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..certificate import Certificate, Finding
-from ..drawing import default_chunk
+from ..drawing import chain_program, default_chunk
 from ..draws import Draws
 from ..errors import ConfigError, DrawsWarning
 from ..programs import Stopwatch, compiled
@@ -35,7 +35,7 @@ from . import starts
 from .evidence import evidence as evidence_of
 from .functions import Functions, Tails, frame
 from .health import findings as health_findings
-from .hypotheses import average, smallest, symmetric
+from .hypotheses import average, smallest, symmetric, two_averages, two_samples
 from .stationarity import probe
 from .stein import identities, kernel_discrepancy
 
@@ -47,6 +47,8 @@ _UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
 _FORGOTTEN = 1.15
 _ROUGH = 0.5  # nats
 _WEIGHTS = 50
+_SEPARATE = 3
+_OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
 
 
 class _Case(NamedTuple):
@@ -73,7 +75,7 @@ def certify(
     draw_key, seed_key, evidence_key, *test_keys = jax.random.split(key, 6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrawsWarning)  # a finding says it
-        fresh = sampler.sample(draw_key, draws, chunk=_even_chunk(draws, sampler.target.dim), progress=False)
+        fresh = sampler.sample(draw_key, draws, progress=False)
     found = list(health_findings(sampler, fresh))
     spent, depth = fresh.cost.gradients, fresh.cost.depth
     positions, logdensity = _separate(fresh, seed_key)
@@ -98,12 +100,8 @@ def certify(
         more, gradients = _evidence(sampler, evidence_key)
         found += more
         spent += gradients
+    depth += starts.ROUNDS * depth if hasattr(sampler.method, "go_on") else 0  # the tests run side by side
     return Certificate(tuple(found), draws, level, clock.cost(spent, depth), fresh.cost.gradients)
-
-
-def _even_chunk(n: int, dim: int) -> int:
-    """The chunk in which n draws are made with none to spare."""
-    return math.ceil(n / math.ceil(n / default_chunk(dim)))
 
 
 def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +110,7 @@ def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
         return draws.unconstrained, draws.logdensity
     worth = max(1, int(draws.effective_size()))
     if draws.kind == "weighted":
-        chosen = draws.resample(key, worth)
+        chosen = draws.resample(key, max(1, worth // _SEPARATE))  # few, so that hardly any comes twice
         return chosen.unconstrained, chosen.logdensity
     every = max(1, math.ceil(len(draws) / worth))
     return draws.unconstrained[::every], draws.logdensity[::every]
@@ -204,6 +202,8 @@ def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Fin
         words = f"{sampler.method.name} has no chain that could start elsewhere: a missed mode would not show"
         advice = "compare with a method that has one, such as HEI, or with starts of your own"
         return [Finding("start", "start dependence", "inconclusive", words, advice=advice)], 0
+    if sampler.attributes(key).get("weighted_draws"):
+        return _other_initials(case, key, rng)
     n = max(10 * starts.MEMBERS, len(case.positions) // (4 * starts.MEMBERS) * starts.MEMBERS)
     move = _mover(sampler, key)
     half = len(case.positions) // 2
@@ -225,9 +225,38 @@ def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Fin
         verdict = "passed"
     advice = {"passed": "", "inconclusive": _LONGER, "failed": _MODES}[verdict]
     found.append(Finding("start", "nested R-hat", verdict, words, rhat, p_value, advice))
-    return found, len(paths) * n * starts.ROUNDS * sampler.method.depth
+    return found, len(paths) * n * starts.ROUNDS * sampler.depth
 
 
+def _other_initials(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
+    """Weighted draws, annealed from other P0s: their weights must make up for it."""
+    sampler, half = case.sampler, len(case.positions) // 2
+    draws = starts.Reference.of(case.functions, case.positions[half:], case.logdensity[half:])
+    found, spent = [], 0
+    for index, (name, (shift, factor)) in enumerate(_OTHER.items()):
+        params = sampler.method.elsewhere(sampler.params, shift, factor)
+        other = Sampler(sampler.target, sampler.method, params)
+        run_key, pick_key = jax.random.split(jax.random.fold_in(key, index))
+        fresh = other.sample(run_key, 2 * half, progress=False)
+        positions, logdensity = _separate(fresh, pick_key)
+        spent += fresh.cost.gradients
+        name, worth = f"start: {name}", fresh.effective_size() / len(fresh)
+        if len(positions) < 10 * starts.MEMBERS or not np.isfinite(logdensity).all():
+            words = f"its weights are worth {worth:.0%} of its draws: this start says nothing"
+            found.append(Finding("start", name, "inconclusive", words, worth, None, _TEMPERATURES))
+            continue
+        theirs = draws.look(positions, logdensity)
+        means, shapes = two_averages(draws.values, theirs), two_samples(draws.ordered, theirs)
+        p_values = np.minimum(1, 2 * np.minimum(means.p_value, shapes.p_value))
+        p_value, worst = smallest(p_values), int(np.argmin(p_values))
+        verdict = _judge(p_value, case.threshold)
+        away = f"{case.functions.names[worst]} is {theirs.mean(axis=0)[worst] - draws.values.mean(axis=0)[worst]:+.2g}"
+        words = "annealed from another P0, it is the same" if verdict == "passed" else f"{away} spreads away from it"
+        found.append(Finding("start", name, verdict, words, worth, p_value, _TEMPERATURES))
+    return found, spent
+
+
+_TEMPERATURES = "more temperatures (eg.HAIS), or a P0 that covers the target: the weights are too uneven"
 _MODES = "separate modes, whose weights P0 decides: anneal (HAIS), or cover them with P0 and check their weights"
 _LONGER = "the chain is too short for other starts than its own: more steps, or larger ones"
 
@@ -254,20 +283,18 @@ def _start_finding(name: str, path: starts.Path, draws: starts.Reference, thresh
 def _mover(sampler: Sampler, key: Array) -> starts.Move:
     """Once through the sampler's chain, in chunks; a new key every time."""
     calls = itertools.count()
-    static = (sampler.target.density, sampler.method)
+    size = default_chunk(sampler.target.dim)
 
     def move(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = []
-        for block in _blocks(positions):
-            args = (sampler.params, block, jax.random.fold_in(key, next(calls)))
-            parts.append(jax.device_get(compiled(_go_on, static, *args)(*args)))
-        return np.concatenate([part.position for part in parts]), np.concatenate([part.logdensity for part in parts])
+        moved, levels = np.empty_like(positions), np.empty(len(positions), positions.dtype)
+        for at in range(0, len(positions), size):
+            rows = slice(at, min(at + size, len(positions)))
+            block = np.resize(positions[rows], (size, positions.shape[1]))  # the program that draws
+            batch = jax.device_get(chain_program(sampler, jnp.asarray(block), jax.random.fold_in(key, next(calls))))
+            moved[rows], levels[rows] = (v[: rows.stop - at] for v in (batch.position, batch.logdensity))
+        return moved, levels
 
     return move
-
-
-def _go_on(density: Density, method: Any, params: Any, positions: Array, key: Array) -> Any:
-    return method.go_on(density, params, positions, key)
 
 
 def _evidence(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:

@@ -11,19 +11,19 @@ faulty or badly tuned kernel cannot vouch for itself.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..kernels import HMC, Ensemble, HMCParams, Info, start
+from ..kernels import HMC, HMCParams, start
 from ..programs import compiled
 from ..target import Density
 from .functions import Frame
 
-_PILOTS = 256
+_BLOCK = 512
 _STEPS = 2.0 ** -np.arange(-1, 9)  # whitened: 2 is the stability limit of a Gaussian
 _ACCEPTANCE = 0.75
 _QUARTER = np.pi / 2
@@ -54,28 +54,32 @@ class Probes(NamedTuple):
 
 def probe(density: Density, positions: np.ndarray, frame: Frame, key: Array) -> Probes:
     """Move every draw once by trajectories of several lengths, up to a quarter period."""
-    step_key, *keys = jax.random.split(key, 4)
-    frame_arrays = Frame(*(jnp.asarray(part, positions.dtype) for part in frame))  # type: ignore[arg-type]
-    pilot = jnp.asarray(positions[:: max(1, len(positions) // _PILOTS)][:_PILOTS])
+    frame_arrays = Frame(*(np.asarray(part, positions.dtype) for part in frame))
+    pilot = positions[:: max(1, len(positions) // _BLOCK)][:_BLOCK]
 
-    def move(x: Array, step: float, leapfrogs: int, key: Array) -> tuple[Ensemble, Info]:
-        args = (x, frame_arrays, jnp.asarray(step, x.dtype), jnp.asarray(leapfrogs, jnp.int32), key)
-        return compiled(_probe, (density,), *args)(*args)
+    def move(x: np.ndarray, step: float, leapfrogs: int, key: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Some draws at a time, always as many, so that there is one program."""
+        parts = []
+        for at in range(0, len(x), _BLOCK):
+            block = np.resize(x[at : at + _BLOCK], (_BLOCK, x.shape[1]))
+            args = (block, frame_arrays, np.asarray(step, x.dtype), np.int32(leapfrogs), key, np.int32(at))
+            parts.append(compiled(_probe, (density,), *args, brief=True)(*args))
+        joined = (np.concatenate(columns)[: len(x)] for columns in zip(*jax.device_get(parts), strict=True))
+        return tuple(joined)  # type: ignore[return-value]
 
     tried = 0
     for step in _STEPS:
         tried += 1
-        _, info = move(pilot, step, 3, step_key)
-        if float(jnp.mean(info.acceptance)) >= _ACCEPTANCE:
+        _, _, acceptance = move(pilot, step, 3, jax.random.fold_in(key, 0))
+        if acceptance.mean() >= _ACCEPTANCE:
             break
     else:
         return Probes(float(step), (), len(pilot) * 4 * tried)
     longest = int(np.clip(round(_QUARTER / step), 1, _LONGEST))
     lengths = sorted({1, round(np.sqrt(longest)), longest})
     found = []
-    for leapfrogs, key in zip(lengths, keys, strict=False):
-        ensemble, info = jax.device_get(move(jnp.asarray(positions), step, leapfrogs, key))
-        found.append(Probe(leapfrogs, ensemble.position, ensemble.logdensity, info.acceptance))
+    for leapfrogs in lengths:
+        found.append(Probe(leapfrogs, *move(positions, step, leapfrogs, jax.random.fold_in(key, leapfrogs))))
     gradients = len(pilot) * 4 * tried + len(positions) * (len(lengths) + sum(lengths))
     return Probes(float(step), tuple(found), gradients)
 
@@ -87,7 +91,8 @@ def _probe(
     step: Float[Array, ""],
     leapfrogs: Int[Array, ""],
     key: Array,
-) -> tuple[Any, Info]:
+    at: Int[Array, ""],
+) -> tuple[Array, Array, Array]:
     """One HMC transition in z = A⁻¹ (x - m): log π*(m + A z) has the force A' ∂log π*."""
     centre, scale, inverse = (jnp.asarray(part) for part in frame)
     dim = positions.shape[1]
@@ -99,6 +104,6 @@ def _probe(
     z = (positions - centre[None, :]) @ inverse.T
     before = start(whitened, z)
     params = HMCParams(jnp.full(dim, jnp.log(step)), jnp.zeros(dim, z.dtype))
-    after, info = HMC().transition(whitened, params, before, key, leapfrogs)
+    after, info = HMC().transition(whitened, params, before, jax.random.fold_in(key, at), leapfrogs)
     moved = jnp.where(info.accepted[:, None], centre[None, :] + after.position @ scale.T, positions)
-    return Ensemble(moved, after.logdensity, after.gradient), info
+    return moved, after.logdensity, info.acceptance

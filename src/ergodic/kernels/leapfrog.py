@@ -28,9 +28,12 @@ def leapfrog(
 ) -> tuple[Ensemble, Float[Array, "particles dim"]]:
     """Integrate ``count`` sub-steps from (x, r); returns the ensemble at x' and the momentum r'.
 
-    A count that is an array is not part of the program, which then cannot be differentiated in reverse.
+    A count that is an array, of 1 or more, is not part of the program, which then cannot be differentiated in reverse;
+    there the density is evaluated at one place in the program, so that it is compiled once.
     """
     speed = step / variance
+    if not isinstance(count, int):
+        return _counted(density, ensemble, momentum, step, speed, count)
 
     def sub_step(
         _: Any, carry: tuple[Array, Array]
@@ -45,3 +48,24 @@ def leapfrog(
     x = x + speed * r
     logdensity, force = density(x)
     return Ensemble(x, logdensity, force), r + 0.5 * step * force
+
+
+def _counted(
+    density: BatchedDensity,
+    ensemble: Ensemble,
+    momentum: Float[Array, "particles dim"],
+    step: Float[Array, "#particles dim"],
+    speed: Float[Array, "#particles dim"],
+    count: Int[Array, ""],
+) -> tuple[Ensemble, Float[Array, "particles dim"]]:
+    """Full kicks all the way, half a kick taken back at the end."""
+
+    def sub_step(_: Any, carry: tuple[Ensemble, Array]) -> tuple[Ensemble, Array]:
+        ensemble, r = carry
+        x = ensemble.position + speed * r
+        logdensity, force = density(x)
+        return Ensemble(x, logdensity, force), r + step * force
+
+    begin = (ensemble, momentum + 0.5 * step * ensemble.gradient)
+    end, r = jax.lax.fori_loop(0, count, sub_step, begin)
+    return end, r - 0.5 * step * end.gradient

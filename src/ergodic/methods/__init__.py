@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import ConfigError, unknown
 from .chees import ChEES
+from .gei import GEI
 from .ghmc import GHMC
 from .hais import HAIS
 from .hei import HEI
@@ -15,12 +16,13 @@ from .laps import LAPS
 from .meads import MEADS
 from .mean_field import MeanField
 from .nuts import NUTS
+from .pathfinder import Pathfinder
 from .rejection import Rejection
 from .sghmc import SGHMC
 
 METHODS: dict[str, Any] = {
     method.name: method
-    for method in (HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection, NUTS, ChEES, MEADS, LAPS)
+    for method in (GEI, HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection, NUTS, ChEES, MEADS, LAPS, Pathfinder)
 }
 
 
@@ -33,6 +35,7 @@ def get(name: str) -> Any:
 
 
 __all__ = [
+    "GEI",
     "GHMC",
     "HAIS",
     "HEI",
@@ -45,6 +48,7 @@ __all__ = [
     "SGHMC",
     "ChEES",
     "MeanField",
+    "Pathfinder",
     "Rejection",
     "get",
 ]

@@ -141,8 +141,8 @@ def _advance(
     resample_key, move_key = jax.random.split(key)
     ratio = log_ratio(initial, state)
     ratio = jnp.where(jnp.isfinite(ratio), ratio, -jnp.inf)
-    rise = _largest_rise(ratio, 1 - beta)
-    state = _take(state, _systematic(jax.nn.softmax(rise * ratio), resample_key))
+    rise = largest_rise(ratio, 1 - beta)
+    state = _take(state, systematic(jax.nn.softmax(rise * ratio), resample_key))
     beta = jnp.where(rise >= 1 - beta, 1.0, beta + rise)
     state, acceptance = annealed_move(
         density.batched, initial, beta, step, state, move_key, leapfrogs=leapfrogs, refresh="full"
@@ -151,7 +151,7 @@ def _advance(
     return state, beta, jnp.where(spread > 0, spread, jnp.exp(initial.log_scale)), jnp.mean(acceptance)
 
 
-def _largest_rise(ratio: Float[Array, "particles"], room: Float[Array, ""]) -> Float[Array, ""]:
+def largest_rise(ratio: Float[Array, "particles"], room: Float[Array, ""]) -> Float[Array, ""]:
     """The largest δ <= room that keeps an effective size of 0.9, by bisection in log δ over forty powers of e."""
     top = jnp.max(ratio)
     alive = jnp.mean(jnp.isfinite(ratio).astype(ratio.dtype))
@@ -170,7 +170,7 @@ def _largest_rise(ratio: Float[Array, "particles"], room: Float[Array, ""]) -> F
     return jnp.where(kept(log_room), room, jnp.exp(low))
 
 
-def _systematic(weight: Float[Array, "particles"], key: Array) -> Int[Array, "particles"]:
+def systematic(weight: Float[Array, "particles"], key: Array) -> Int[Array, "particles"]:
     """Who goes on, by systematic resampling of weights that sum to one."""
     n = weight.shape[0]
     places = (jnp.arange(n, dtype=weight.dtype) + jax.random.uniform(key, (), weight.dtype)) / n
@@ -217,7 +217,7 @@ def _resample(
     weight = jnp.where(dead[:, None], 1, jnp.exp(log_weight - jnp.where(dead, 0, top)[:, None]))
     total = jnp.sum(weight, axis=1)
     uneven = ~dead & (total**2 < _SIZE_TO_RESAMPLE * particles * jnp.sum(weight**2, axis=1))
-    drawn = jax.vmap(_systematic)(weight / total[:, None], jax.random.split(key, islands))
+    drawn = jax.vmap(systematic)(weight / total[:, None], jax.random.split(key, islands))
     chosen = jnp.where(uneven[:, None], drawn, jnp.arange(particles)[None, :])
     log_z = jnp.where(uneven, log_z + top + jnp.log(total / particles), log_z)
     log_weight = jnp.where(uneven[:, None], 0, log_weight)
