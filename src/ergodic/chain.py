@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .initial import DiagonalGaussian
 from .kernels import Ensemble, Info, start
 from .kernels.ensemble import BatchedDensity
 
@@ -21,8 +20,8 @@ from .kernels.ensemble import BatchedDensity
 class ChainParams(NamedTuple):
     """The ergodic parameters (φ0, φ)."""
 
-    initial: DiagonalGaussian
-    """φ0."""
+    initial: Any
+    """φ0: a `DiagonalGaussian`, or what else can be drawn from."""
     transitions: Any
     """φ: the kernel's parameters, every leaf with a leading axis of T steps."""
 

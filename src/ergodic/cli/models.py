@@ -98,7 +98,7 @@ def check(model: Model, dim: Dim = None, seed: Seed = 0) -> None:
 def fit(
     model: Model,
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write the sampler to.")],
-    method: Annotated[str, typer.Option(help="See `ergodic methods`.")] = "HEI",
+    method: Annotated[str, typer.Option(help="See `ergodic methods`.")] = "GEI",
     settings: Annotated[
         list[str] | None,
         typer.Option("-s", "--set", help="A setting of the method, as name=value; repeatable."),
@@ -127,6 +127,11 @@ def fit(
     for name, column in sampler.record.items():
         if column.ndim == 1 and len(column) == len(sampler.record.get("objective", column)):
             say(f"  {name}: {column[0]:.4g} -> {column[-1]:.4g} over {len(column)} iterations")
+    if sampler.certificate is not None:
+        say(
+            f"  certificate: {sampler.certificate.verdict} (`ergodic certify {out}` says more); "
+            f"{sampler.depth} gradients a draw"
+        )
     say(f"saved {out}")
 
 

@@ -1,6 +1,6 @@
 """How a certificate comes about: fresh draws, and every test the library has for them.
 
-    stationarity      further transitions change nothing                       (`stationarity.py`)
+    stationarity      further transitions change nothing, a probe's nor its own   (`stationarity.py`)
     stein             E[φ·∂log π + div φ] = 0, field by field and over a ball  (`stein.py`)
     start             the chain from other starts ends at the same place       (`starts.py`)
     health            divergences, dead steps, stray draws, entropy of P0
@@ -39,8 +39,8 @@ from .hypotheses import average, smallest, symmetric, two_averages, two_samples
 from .stationarity import probe
 from .stein import identities, kernel_discrepancy
 
-TESTS = 7
-"""Tests that have a p-value: two of stein, one of stationarity, three starts and their memory."""
+TESTS = 8
+"""Tests that have a p-value: two each of stein and stationarity, three starts and their memory."""
 LEAST = 1000
 _KERNEL_DRAWS = 1000
 _UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
@@ -48,6 +48,7 @@ _FORGOTTEN = 1.15
 _ROUGH = 0.5  # nats
 _WEIGHTS = 50
 _SEPARATE = 3
+_GOING_ON = 36  # transitions
 _OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
 
 
@@ -167,7 +168,26 @@ def _stationarity(case: _Case, key: Array, rng: np.random.Generator) -> tuple[li
         words = f"E[{names[column]}] still {way} under {_leapfrogs(probes.probes[length].leapfrogs)}"
     else:
         words = f"{len(names)} functions stay, under {lengths} more leapfrogs (acceptance {probes.acceptance:.2f})"
-    return [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)], probes.gradients
+    found = [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)]
+    if not hasattr(case.sampler.method, "go_on") or case.sampler.attributes(key).get("weighted_draws"):
+        return found, probes.gradients
+    times = int(np.clip(_GOING_ON // int(case.sampler.attributes(key).get("steps", _GOING_ON)), 1, starts.ROUNDS))
+    found.append(_going_on(case, jax.random.fold_in(key, 99), before, times))
+    return found, probes.gradients + times * len(case.positions) * case.sampler.depth
+
+
+def _going_on(case: _Case, key: Array, before: np.ndarray, times: int) -> Finding:
+    """Once more through the chain that made the draws, or more: what is slow shows there, not in one trajectory."""
+    move, after = _mover(case.sampler, key), (case.positions, case.logdensity)
+    for _ in range(times):
+        after = move(after[0])
+    change = case.functions(*after) - before
+    tested = average(change)
+    p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
+    verdict, statistic = _judge(p_value, case.threshold), float(tested.statistic[worst])
+    moves = f"E[{case.functions.names[worst]}] still {'rises' if statistic > 0 else 'falls'} when the chain goes on"
+    words = moves if verdict == "failed" else f"{change.shape[1]} functions stay when the chain goes on"
+    return Finding("stationarity", "the chain again", verdict, words, statistic, p_value, _UNSETTLED)
 
 
 def _leapfrogs(count: int) -> str:

@@ -1,4 +1,4 @@
-"""The main job on the built-in targets: fit HEI, draw, and hold the draws against exact ones."""
+"""The main job on the built-in targets: fit the default, draw, and hold the draws against exact ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import targets
 from ..diagnostics.wasserstein import noise_floor, sliced_wasserstein
-from ..methods import HEI
+from ..methods import GEI
 from ..sampler import Sampler, fit
 from ..targets.synthetic import PAPER_SIX, SYNTHETIC
 from .results import write_results
@@ -31,7 +31,12 @@ class Row(NamedTuple):
     """Sliced Wasserstein distance from our draws to exact ones."""
     floor: float
     """The same between two exact samples of that size."""
-    acceptance: float
+    verdict: str
+    """Of the certificate."""
+    kind: str
+    """``"independent"``, or ``"weighted"`` where modes were found to be separate."""
+    depth: int
+    """Gradients one draw costs."""
     compile_seconds: float
     tuning_seconds: float
     sampling_seconds: float
@@ -39,7 +44,7 @@ class Row(NamedTuple):
 
 
 def run(
-    method: HEI, draws: int, seed: int, names: tuple[str, ...] = PAPER_SIX
+    method: GEI, draws: int, seed: int, names: tuple[str, ...] = PAPER_SIX
 ) -> Iterator[tuple[Row, Sampler, np.ndarray, np.ndarray]]:
     """Fit and sample each target in turn; yields its row, the sampler, our draws and exact draws."""
     for name in names:
@@ -49,22 +54,25 @@ def run(
         sampler = fit(target, fit_key, method, progress=False)
         ours = sampler.sample(sample_key, draws, progress=False)
         exact = target.draw_exact(exact_key, draws)
+        shown = ours.resample(floor_key, draws) if ours.kind == "weighted" else ours
         yield (
             Row(
                 target=name,
                 letter=SYNTHETIC[name].letter,
-                estimate=-float(np.mean(ours.logdensity, dtype=np.float64)),
+                estimate=-float(ours.mean(ours.logdensity)),
                 exact=-truth.expected_logdensity,
-                distance=sliced_wasserstein(ours.unconstrained, exact),
+                distance=sliced_wasserstein(shown.unconstrained, exact),
                 floor=noise_floor(target.draw_exact, floor_key, draws),
-                acceptance=float(np.mean(ours.trace["acceptance"])),
+                verdict="none" if sampler.certificate is None else sampler.certificate.verdict,
+                kind=ours.kind,
+                depth=sampler.depth,
                 compile_seconds=sampler.cost.compile_seconds + ours.cost.compile_seconds,
                 tuning_seconds=sampler.cost.run_seconds,
                 sampling_seconds=ours.cost.run_seconds,
                 draws_per_second=draws / ours.cost.run_seconds,
             ),
             sampler,
-            ours.unconstrained,
+            shown.unconstrained,
             exact,
         )
 
@@ -74,19 +82,19 @@ def demo(out: Path, draws: int, seed: int, show: Callable[[Row], None]) -> tuple
     from ..report.histograms import Panel, histogram_grid
     from ..report.style import save_figure
 
-    method = HEI()
+    method = GEI()
     rows: list[Row] = []
     exact_panels, our_panels, paths = [], [], []
     for row, sampler, ours, exact in run(method, draws, seed):
         show(row)
         rows.append(row)
-        untuned = method.untuned(sampler.target, jax.random.key(seed))
-        for label, params in (("HEI", sampler.params), ("HEI, not tuned", untuned.params)):
-            paths.append(chain_view(row.target, label, method.kernel, params, jax.random.key(seed + 1)))
+        chain = method.chain(sampler.params)
+        if chain is not None:
+            paths.append(chain_view(row.target, method.name, method.kernel, chain, jax.random.key(seed + 1)))
         view = SYNTHETIC[row.target].view
         exact_panels.append(Panel(exact, view, f"({row.letter}) {row.target}", f"−E log π* = {row.exact:.3f}"))
         our_panels.append(Panel(ours, view, "", f"{row.estimate:.3f}   SW {row.distance:.3f} (floor {row.floor:.3f})"))
-    figure = histogram_grid([exact_panels, our_panels], ["exact draws", f"HEI, T={method.steps}"])
+    figure = histogram_grid([exact_panels, our_panels], ["exact draws", f"eg.fit, {method.name}"])
     write_views(out, paths)
     picture = save_figure(figure, out / "demo.png")
     config: dict[str, Any] = {"method": method.name, **asdict(method), "draws": draws, "seed": seed}

@@ -22,8 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..certificate import Certificate
-from ..chain import advance
+from ..chain import ChainParams, advance
 from ..drawing import independent
 from ..draws import Batch
 from ..errors import StorageError, TargetError
@@ -42,7 +41,7 @@ from ..tuning.walking import Walked, pilot, prune, retune
 from ..validation import boolean, optional, positive_int, settle
 
 _SCALES = (1.0, 0.1)
-_ROUNDS = 2
+_ROUNDS = 3
 
 
 class Spent:
@@ -152,29 +151,31 @@ class GEI:
             spent = Spent(found.depth, found.gradients)
             if self.anneal:
                 return self._judged(self._through_temperatures(target, found, key, spent, clock), key, 0)
+            made: list[Sampler] = []
             for attempt in range(_ROUNDS):
-                found, sampler = self._walked(target, found, key, attempt, spent, clock)
-                sampler = self._judged(sampler, key, attempt)
+                least = 2 * len(found.chosen.step) if attempt else 0
+                found, sampler = self._walked(target, found, key, attempt, least, spent, clock)
+                made.append(self._judged(sampler, key, attempt))
                 bar.advance()
-                verdict = None if sampler.certificate is None else sampler.certificate.passed
-                if sampler.certificate is not None and verdict is not True:  # it decides what is done next
-                    spent.add(sampler.certificate.cost.depth, sampler.certificate.cost.gradients)
-                separate = not found.settled or _remembers(sampler.certificate)
-                if self.anneal is None and verdict is not True and separate and attempt == 0:
-                    other = self._through_temperatures(target, found, key, spent, clock)
-                    sampler = _better(sampler, self._judged(other, key, _ROUNDS), clock, spent)
-                if sampler.certificate is None or sampler.certificate.passed is not False:
+                if not self.certify or not _failed(sampler):
                     break
-        return sampler
+                self._count(sampler, spent)
+                if self.anneal is None and attempt == 0 and (not found.settled or _remembers(sampler)):
+                    other = self._through_temperatures(target, found, key, spent, clock)
+                    made.append(self._judged(other, key, _ROUNDS))
+                    if not _failed(other):
+                        break
+                    self._count(other, spent)
+        return max(made, key=_rank)
 
     def _walked(
-        self, target: Target, found: Walked, key: Array, attempt: int, spent: Spent, clock: Stopwatch
+        self, target: Target, found: Walked, key: Array, attempt: int, least: int, spent: Spent, clock: Stopwatch
     ) -> tuple[Walked, Sampler]:
         """P0 around the last walk's particles, and a chain tuned on fresh ones."""
         initial = KernelMixture.around(np.asarray(found.walk.ensemble.position), jax.device_get(found.metric))
         ways = (target.density, self.kernel, initial)
         metric, step, walk_key = found.metric, found.walk.step, jax.random.fold_in(key, 1 + attempt)
-        found = retune(*ways, metric, step, walk_key, particles=self.particles, most=self.steps)
+        found = retune(*ways, metric, step, walk_key, particles=self.particles, most=self.steps, least=least)
         if found.settled and attempt == 0:
             found = prune(*ways, found, jax.random.fold_in(key, 50))
         spent.add(found.depth, found.gradients)
@@ -200,6 +201,11 @@ class GEI:
         if self.certify:
             sampler.certify(jax.random.fold_in(key, 101 + attempt))
         return sampler
+
+    def _count(self, sampler: Sampler, spent: Spent) -> None:
+        """A certificate that decides what is done next is part of tuning."""
+        if sampler.certificate is not None:
+            spent.add(sampler.certificate.cost.depth, sampler.certificate.cost.gradients)
 
     def annealed(self, sampler: Sampler, key: Array) -> Sampler:
         """The sampler annealed from P0's centres, for log Z: its draws carry weights."""
@@ -230,6 +236,15 @@ class GEI:
         end, stats, trace = advance(density.batched, kernel, params.schedule, ensemble, key)
         return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
 
+    def chain(self, params: GEIParams) -> ChainParams | None:
+        """The chain with a metric a step, for looking at with `kernel`; None for an annealed one."""
+        schedule = params.schedule
+        if schedule.beta is not None:
+            return None
+        return ChainParams(
+            params.initial, AffineParams(schedule.step, schedule.leapfrogs, at(params.metrics, schedule.which))
+        )
+
     def shapes(self, target: Target, found: dict[str, tuple[int, ...]]) -> GEIParams:
         """The shapes that arrays of a file must have: T, the number of centres and the form of metrics are its own."""
         try:
@@ -259,19 +274,24 @@ class GEI:
         return {"method": self.name, "adjusted": True}
 
 
-def _remembers(certificate: Certificate | None) -> bool:
-    """Whether a certificate has seen that draws depend on where the chain starts."""
-    return certificate is not None and any(f.group == "start" and f.verdict == "failed" for f in certificate.findings)
+def _failed(sampler: Sampler) -> bool:
+    """Whether there is evidence against it; or, for weighted draws, whether they are worth too little to tell."""
+    certificate = sampler.certificate
+    if certificate is None:
+        return False
+    weighted = sampler.params.schedule.beta is not None
+    return certificate.passed is False or (weighted and certificate.passed is None)
 
 
-def _better(plain: Sampler, annealed: Sampler, clock: Stopwatch, spent: Spent) -> Sampler:
-    """The one with less evidence against it; the annealed one where there is as little."""
-    order = {True: 2, None: 1, False: 0}
-    ranks = [0 if s.certificate is None else order[s.certificate.passed] for s in (plain, annealed)]
-    if ranks[1] >= ranks[0]:
-        return annealed
-    plain.cost = clock.cost(*spent.now())
-    return plain
+def _rank(sampler: Sampler) -> int:
+    """How little speaks against it."""
+    return 0 if sampler.certificate is None else {True: 2, None: 1, False: 0}[sampler.certificate.passed]
+
+
+def _remembers(sampler: Sampler) -> bool:
+    """Whether its certificate has seen that chains from one point stay together."""
+    findings = () if sampler.certificate is None else sampler.certificate.findings
+    return any(finding.name == "nested R-hat" and finding.verdict == "failed" for finding in findings)
 
 
 def _annealed(

@@ -10,7 +10,8 @@ of the last, ε *= exp(a - 0.8), and its length L is
 
   with p(l) the Metropolis probability after l leapfrogs and z = A⁻¹(x - mean);
 - `REPEAT`: that of the last search;
-- `TRANSIENT`: a quarter of a period, (π/2)/ε, on the way from a far start.
+- `TRANSIENT`: a quarter of a period, (π/2)/ε, on the way from a far start;
+- `FINE`: as far as that of the last search in four times as many steps, ε/4, for places too narrow for ε.
 
 Where a < ¼ the step is dead: nothing moves, nothing is kept, ε is halved. Where some particles have not moved for eight
 steps, every other step is a small one, ε/5, then ε/25, ...: what is stuck where the target is steep gets away, and so
@@ -30,7 +31,7 @@ from ..kernels.affine import AffineHMC, along, landed
 from ..kernels.ensemble import BatchedDensity, Ensemble, select
 from ..kernels.noise import noise
 
-REPEAT, SEARCH, TRANSIENT = 0, 1, 2
+REPEAT, SEARCH, TRANSIENT, FINE = 0, 1, 2, 3
 ACCEPTANCE = 0.8
 LONGEST = 64
 _DEAD = 0.25
@@ -40,6 +41,7 @@ _COST = 0.75
 _IDLE = 8
 _FEW = 0.003
 _SMALLER = 0.2
+_FINER = 4
 
 
 class Walk(NamedTuple):
@@ -92,12 +94,14 @@ def advance(
     ensemble, x = walk.ensemble, walk.ensemble.position
     momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
     careful = (jnp.mean((walk.idle >= _IDLE).astype(x.dtype)) > _FEW) & (t % 2 == 1) & (mode != TRANSIENT)
-    step = walk.step * jnp.where(careful, _SMALLER ** (1 + jnp.minimum(walk.care, 3)).astype(x.dtype), 1)
+    fine = (mode == FINE) & ~careful
+    smaller = jnp.where(fine, 1 / _FINER, 1).astype(x.dtype)
+    step = walk.step * jnp.where(careful, _SMALLER ** (1 + jnp.minimum(walk.care, 3)).astype(x.dtype), smaller)
     steps = kernel.steps(step, uniform[:, :1])
     field, here = along(density, metric, ensemble)
     origin = metric.whiten(x - jnp.mean(x, axis=0)[None, :])
     quarter = jnp.clip(jnp.round(0.5 * jnp.pi / step), 1, _QUARTER).astype(jnp.int32)
-    wanted = jnp.where(mode == TRANSIENT, quarter, walk.length)
+    wanted = jnp.where(mode == TRANSIENT, quarter, walk.length * jnp.where(fine, _FINER, 1))
     searching = (mode == SEARCH) & ~careful
 
     def go_on(search: _Search) -> Bool[Array, ""]:
@@ -128,13 +132,13 @@ def advance(
     found = jax.lax.while_loop(go_on, leap, started)
 
     acceptance = jnp.mean(found.probability)
-    dead = (acceptance < _DEAD) & ~careful
+    dead = (acceptance < _DEAD) & ~careful & ~fine
     accepted = (uniform[:, 1] < found.probability) & ~dead
     growth = jnp.where(acceptance > _EASY, 2, jnp.exp(acceptance - ACCEPTANCE))
     followed = walk.step * jnp.where(dead, 0.5, growth)
     walk = Walk(
         select(accepted, found.proposal, ensemble),
-        jnp.where(careful, walk.step, followed),
+        jnp.where(careful | fine, walk.step, followed),
         jnp.where(searching & ~dead, found.best_length, walk.length),
         jnp.where(accepted, 0, walk.idle + 1),
         jnp.where(careful, walk.care + 1, jnp.where(t % 2 == 1, 0, walk.care)),

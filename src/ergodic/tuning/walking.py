@@ -25,7 +25,7 @@ from ..kernels.ensemble import Ensemble, start
 from ..programs import compiled
 from ..target import Density, Target
 from .ensemble_metric import metric_of
-from .greedy import REPEAT, SEARCH, TRANSIENT, Chosen, Walk, advance, begin
+from .greedy import FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, advance, begin
 
 CHUNK = 8
 _FIRST_STEP = 0.5
@@ -33,6 +33,7 @@ _UNSETTLED = 1e-3
 _FORGOTTEN = 3.8  # in units of 1/√N, what chance gives two hundred correlations
 _MIXED = 0.5
 _LEAST = 8
+_DEEPEST = 2000
 _TRANSIENT = 8
 
 
@@ -128,22 +129,34 @@ def pilot(target: Target, kernel: AffineHMC, starts: list[Any], key: Array, *, p
 
 
 def retune(
-    density: Density, kernel: AffineHMC, initial: Any, metric: Any, step: Any, key: Array, *, particles: int, most: int
+    density: Density,
+    kernel: AffineHMC,
+    initial: Any,
+    metric: Any,
+    step: Any,
+    key: Array,
+    *,
+    particles: int,
+    most: int,
+    least: int = 0,
 ) -> Walked:
-    """Choose a schedule for fresh particles of P0, with one metric for all its steps."""
+    """Choose a schedule for fresh particles of P0, with one metric for all its steps.
+
+    One of ``least`` steps is asked for where a shorter one was not enough; every other step is then a fine one.
+    """
     walker = _Walker(density, kernel, started(density, initial, generator(key), particles), step, key)
     walker.metric = metric
     origin = walker.walk.ensemble
     first, settled = None, False
-    while walker.made < most:
+    while walker.made < most and walker.depth() < _DEEPEST:
         before = walker.walk.ensemble
-        walker.go(_modes(CHUNK // 2), measure=False)
+        walker.go(_modes(CHUNK // 2, fine=least > 0), measure=False)
         settled = forgotten(origin, before, walker.walk.ensemble, metric)
         if not settled:
             first = None
             continue
         first = first or walker.made
-        if 2 * walker.made >= 3 * first:  # half as much again, and it still stands
+        if 2 * walker.made >= 3 * first and walker.made >= least:  # half as much again, and it still stands
             break
     return walker.done(settled, remembered(origin, walker.walk.ensemble, metric))
 
@@ -221,10 +234,13 @@ def still(before: Ensemble, after: Ensemble, metric: Any) -> bool:
 
 
 def remembered(origin: Ensemble, now: Ensemble, metric: Any) -> float:
-    """The largest correlation over particles between a function of x_0 and the same of x_t."""
+    """The largest rank correlation over particles between a function of x_0 and the same of x_t.
+
+    Of ranks, so that one particle far out does not make all of it: that one is for the certificate to see.
+    """
     then, here = (_functions(ensemble, now, metric) for ensemble in (origin, now))
     finite = np.isfinite(then).all(axis=1) & np.isfinite(here).all(axis=1)
-    then, here = (v[finite] - v[finite].mean(axis=0) for v in (then, here))
+    then, here = (np.argsort(np.argsort(v[finite], axis=0), axis=0) - 0.5 * (finite.sum() - 1) for v in (then, here))
     norm = np.sqrt((then**2).sum(axis=0) * (here**2).sum(axis=0))
     return float(np.max(np.abs((then * here).sum(axis=0)) / np.where(norm > 0, norm, 1)))
 
@@ -238,9 +254,10 @@ def _functions(ensemble: Ensemble, frame: Ensemble, metric: Any) -> np.ndarray:
     return np.concatenate(columns, axis=1, dtype=np.float64)
 
 
-def _modes(count: int) -> list[int]:
-    """Every fourth step searches for its length."""
-    return [SEARCH if index % 4 == 0 else REPEAT for index in range(count)]
+def _modes(count: int, fine: bool = False) -> list[int]:
+    """Every fourth step searches for its length; every other one is fine, where that is asked for."""
+    pattern = (SEARCH, FINE, REPEAT, FINE) if fine else (SEARCH, REPEAT, REPEAT, REPEAT)
+    return [pattern[index % 4] for index in range(count)]
 
 
 def _level(walker: _Walker) -> float:
