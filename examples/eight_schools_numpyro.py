@@ -33,6 +33,6 @@ noncentred = numpyro.handlers.reparam(centred, config={"theta": LocScaleReparam(
 
 if __name__ == "__main__":
     target = eg.from_numpyro(noncentred, SIGMA, Y, coords={"school": SCHOOLS})
-    sampler = eg.fit(target, jax.random.key(0), eg.HEI(steps=50, step_size=(0.05, 0.15), initial_scale=0.5))
+    sampler = eg.fit(target, jax.random.key(0))
     draws = sampler.sample(jax.random.key(1), 4_000)
     print(az.summary(draws.to_arviz(), kind="stats"))

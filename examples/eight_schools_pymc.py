@@ -23,7 +23,6 @@ with pm.Model(coords={"school": SCHOOLS}) as eight_schools:
     pm.Normal("y", theta, sigma, observed=[28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0], dims="school")
 
 if __name__ == "__main__":
-    method = eg.HEI(steps=50, step_size=(0.05, 0.15), initial_scale=0.5)
-    sampler = eg.fit(eg.from_pymc(eight_schools), jax.random.key(0), method)
+    sampler = eg.fit(eg.from_pymc(eight_schools), jax.random.key(0))
     draws = sampler.sample(jax.random.key(1), 4_000)
     print(az.summary(draws.to_arviz(), kind="stats"))

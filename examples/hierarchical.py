@@ -39,6 +39,6 @@ names = {"mean": ["term"], "scale": ["term"], "beta": ["group", "term"]}
 target = eg.from_numpyro(regression, *simulate(), dims=names, coords={"term": ["intercept", "slope"]})
 
 if __name__ == "__main__":
-    sampler = eg.fit(target, jax.random.key(0), eg.HEI(steps=100, step_size=(0.03, 0.1), initial_scale=0.5))
+    sampler = eg.fit(target, jax.random.key(0))
     data = sampler.sample(jax.random.key(1), 4_000).to_arviz()
     print(az.summary(data, var_names=["mean", "scale", "noise", "beta"], kind="stats"))

@@ -28,9 +28,6 @@ def constrain(p):
 target = eg.Target(logdensity, like={"mean": 0.0, "log_scale": 0.0}, constrain=constrain)
 
 if __name__ == "__main__":
-    method = eg.HEI(
-        steps=30, initial_mean=(2.5, 8.0), initial_scale=(0.5, 8.0), step_size=(0.1, 0.3)
-    )  # log_scale, mean
-    sampler = eg.fit(target, jax.random.key(0), method)
+    sampler = eg.fit(target, jax.random.key(0))
     draws = sampler.sample(jax.random.key(1), 4_000)
     print(az.summary(draws.to_arviz(), kind="stats"))

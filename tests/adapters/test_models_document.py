@@ -62,7 +62,7 @@ def test_every_block_runs(monkeypatch, capsys):
     to_arviz = eg.Draws.to_arviz
 
     class Start:
-        def __init__(self, target, key, method):
+        def __init__(self, target, key, method=None):
             self.target = target
 
         def sample(self, key, n):

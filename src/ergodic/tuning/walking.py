@@ -267,7 +267,7 @@ def _level(walker: _Walker) -> float:
 
 def _rescue(walker: _Walker) -> None:
     ensemble = walker.walk.ensemble
-    kept = rescued(ensemble, 6 * ensemble.position.shape[1] + 20, walker.rng)
+    kept = rescued(ensemble, 6.0 * ensemble.position.shape[1] + 20, walker.rng)
     walker.walk = walker.walk._replace(ensemble=kept)
 
 
