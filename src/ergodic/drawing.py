@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -67,6 +68,16 @@ def chain_program(sampler: Sampler, positions: Array, key: Array) -> Batch:
     """The sampler's chain from given positions ``(particles, dim)``; one program for drawing and for certifying."""
     args = (sampler.params, positions, key)
     return compiled(_chain, (sampler.target.density, sampler.method), *args)(*args)
+
+
+def prepare(sampler: Sampler) -> None:
+    """Compile what draws by default need, for a sampler whose chain goes on from given positions."""
+    key, size = jax.random.key(0), default_chunk(sampler.target.dim)
+    begin_args = (sampler.params.initial, key, 0)
+    positions, chain_key = jax.eval_shape(partial(_begin, size), *begin_args)
+    compiled(_begin, (size,), *begin_args)
+    static = (sampler.target.density, sampler.method)
+    compiled(_chain, static, sampler.params, positions, chain_key)
 
 
 def _in_two(sampler: Sampler, key: Array, index: int, size: int) -> Batch:
