@@ -58,7 +58,7 @@ def by_index(method: Any) -> bool:
 
 def batches(sampler: Sampler, key: Array, start: int, count: int, size: int) -> Iterator[Batch]:
     """Chunks start, ..., start + count - 1 of ``size`` independent draws, on the host, made as they are taken."""
-    if hasattr(sampler.method, "go_on"):
+    if getattr(sampler.method, "starts_apart", False):
         return _ahead(_in_two(sampler, key, index, size) for index in range(start, start + count))
     program = compiled(_run, (sampler.target.density, sampler.method, size), sampler.params, key, 0)
     return _ahead(program(sampler.params, key, index) for index in range(start, start + count))
@@ -81,7 +81,7 @@ def prepare(sampler: Sampler) -> None:
 
 
 def _in_two(sampler: Sampler, key: Array, index: int, size: int) -> Batch:
-    """P0, then the chain: the draws of `_run`."""
+    """P0, then the chain, which a certificate then need not compile again: the draws of `_run`."""
     args = (sampler.params.initial, key, index)
     return chain_program(sampler, *compiled(_begin, (size,), *args)(*args))
 

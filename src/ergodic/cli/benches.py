@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +22,7 @@ def posteriors(
     again: Annotated[list[str] | None, typer.Option(help="A method to run anew; repeatable.")] = None,
     share: Annotated[float, typer.Option(help="Run cells anew that had less than this share of a processor.")] = 0.0,
     core: Annotated[int | None, typer.Option(help="The processor to run on; all when left out.")] = None,
+    collect: Annotated[bool, typer.Option("--collect", help="Run nothing; tables of what is there.")] = False,
 ) -> None:
     """GEI, HEI and their peers on targets and posteriors: bias, seconds, depth and gradients to 10,000 draws.
 
@@ -41,9 +43,50 @@ def posteriors(
         again=_split(again) or (),
         share=share,
         core=core,
+        collect=collect,
         say=say,
     )
     show_tables(results["tables"])
+    say(f"\nreport   {write_page(out)}")
+
+
+def scaling(
+    preset: Annotated[str, typer.Option(help="smoke or cpu.")] = "cpu",
+    out: Out = Path("results/scaling"),
+) -> None:
+    """What the default costs against dimension, particles and draws, beside bare gradients; and peak memory."""
+    from ..experiments.scaling import run
+
+    _study(run, preset, out)
+
+
+def family(
+    preset: Annotated[str, typer.Option(help="smoke or cpu.")] = "cpu",
+    out: Out = Path("results/family"),
+) -> None:
+    """One schedule for many posteriors (fit_many) against fitting each alone."""
+    from ..experiments.family import run
+
+    _study(run, preset, out)
+
+
+def refine(
+    preset: Annotated[str, typer.Option(help="smoke or cpu.")] = "cpu",
+    out: Out = Path("results/refine"),
+) -> None:
+    """How few of a greedy schedule's steps are enough, as they are and refined together."""
+    from ..experiments.refinement import run
+
+    _study(run, preset, out)
+
+
+def _study(run: Callable[..., dict[str, Any]], preset: str, out: Path) -> None:
+    """Run a benchmark; show its tables, and write its page."""
+    from ..report.page import write_page
+    from ..storage import require_writable
+
+    require_writable(out / "results.json")
+    show_tables(run(out, preset, say=say)["tables"])
     say(f"\nreport   {write_page(out)}")
 
 

@@ -57,6 +57,7 @@ def run(
     share: float = 0.0,
     core: int | None = None,
     process: bool = True,
+    collect: bool = False,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Run what is missing, then write tables, a figure and ``results.json`` under ``out``.
@@ -67,6 +68,7 @@ def run(
       share: cells of which a seed had less than this part of a processor, because others used it, are run anew.
       core: the processor that everything runs on; None: all.
       process: a process a cell; without it compile times are not those of a first call.
+      collect: run nothing; tables of what is on disk, whatever its number of seeds.
     """
     chosen = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
     if seeds is not None:
@@ -84,6 +86,9 @@ def run(
         Cell(name, label, chosen.seeds, chosen.wanted, chosen.limit, chosen.small) for name in names for label in labels
     ]
     done = []
+    if collect:
+        done = [found for cell in cells if (found := cell.found(folder)) is not None]
+        cells = []
     for index, cell in enumerate(cells):
         kept = None if cell.label in again else cell.kept(folder, share)
         done.append(kept or cell.result(folder, process=process))
@@ -91,7 +96,7 @@ def run(
     tables = all_tables(done, BAR)
     figure = _figure(done, names, labels, out)
     config = {"preset": preset, **chosen._asdict(), "targets": list(names), "methods": list(labels)}
-    command = f"ergodic bench posteriors --preset {preset}"
+    command = f"ergodic bench posteriors --preset {preset}" + (" --collect" if collect else "")
     write_results(out, "posteriors", command, config, {"cells": done}, tables=tables, figures=[figure])
     return {"tables": tables, "cells": done}
 

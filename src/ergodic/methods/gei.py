@@ -41,7 +41,7 @@ from ..tuning.walking import Walked, pilot, prune, retune
 from ..validation import boolean, optional, positive_int, settle
 
 _SCALES = (1.0, 0.1)
-_ROUNDS = 3
+_ROUNDS = 4
 
 
 class Spent:
@@ -134,6 +134,7 @@ class GEI:
         )
 
     draw = independent
+    starts_apart: ClassVar[bool] = True
     kernel: ClassVar[AffineHMC] = AffineHMC()
 
     def starts(self, target: Target) -> list[DiagonalGaussian]:
@@ -166,7 +167,7 @@ class GEI:
                     if not _failed(other):
                         break
                     self._count(other, spent)
-        return max(made, key=_rank)
+        return max(reversed(made), key=_rank)  # of those alike, the one tuned longest
 
     def _walked(
         self, target: Target, found: Walked, key: Array, attempt: int, least: int, spent: Spent, clock: Stopwatch
