@@ -7,7 +7,6 @@ import pytest
 
 import ergodic as eg
 from ergodic.certificate import Certificate, Finding
-from ergodic.drawing import default_chunk
 from ergodic.experiments.planted import CASES, chain, gaussian
 from ergodic.programs import Cost
 

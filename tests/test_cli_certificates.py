@@ -16,7 +16,8 @@ def run(*words):
 @pytest.fixture
 def fitted(tmp_path):
     file = tmp_path / "a.ergodic"
-    assert run("fit", "gaussian", "-o", str(file), "--set", "steps=2", "--set", "iterations=1") == 0
+    settings = ("--method", "HEI", "--set", "steps=2", "--set", "iterations=1")
+    assert run("fit", "gaussian", "-o", str(file), *settings) == 0
     return file
 
 

@@ -14,8 +14,11 @@ from .adapters.pymc import from_pymc
 from .certificate import Certificate
 from .draws import Draws
 from .errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
+from .family import Family
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
+from .refining import refine
 from .sampler import Sampler, fit
+from .samplers import FamilyDraws, FamilySampler, fit_many
 from .storage import load
 from .target import Model, Reference, Target, Truth
 
@@ -37,6 +40,9 @@ __all__ = [
     "Draws",
     "DrawsWarning",
     "ErgodicError",
+    "Family",
+    "FamilyDraws",
+    "FamilySampler",
     "MeanField",
     "Model",
     "ModelError",
@@ -50,8 +56,10 @@ __all__ = [
     "Truth",
     "__version__",
     "fit",
+    "fit_many",
     "from_numpyro",
     "from_pymc",
     "load",
+    "refine",
     "targets",
 ]

@@ -11,6 +11,7 @@ import ergodic as eg
 from ergodic.methods import METHODS
 
 SMALL = {
+    "GEI": eg.GEI(particles=64, steps=16, pilot=24, anneal=False),
     "HEI": eg.HEI(steps=3, leapfrogs=2, iterations=5, particles=20),
     "MeanField": eg.MeanField(iterations=10, particles=20),
     "HVI": eg.HVI(steps=3, leapfrogs=2, hidden=4, iterations=5, particles=20),
@@ -23,8 +24,11 @@ SMALL = {
     "ChEES": eg.ChEES(chains=16, warmup=50),
     "MEADS": eg.MEADS(chains=16, warmup=50),
     "LAPS": eg.LAPS(chains=64),
+    "Pathfinder": eg.Pathfinder(paths=3, elbo_draws=20),
 }
-INDEPENDENT = {"HEI", "MeanField", "HVI", "HVAE", "Rejection"}
+INDEPENDENT = {"GEI", "HEI", "MeanField", "HVI", "HVAE", "Rejection"}
+
+WEIGHTED = {"HAIS", "Pathfinder"}
 
 
 def target():
@@ -66,7 +70,7 @@ def test_draws_say_what_they_are(fitted):
     name = fitted.method.name
     assert draws.independent == (name in INDEPENDENT)
     assert draws.attributes["method"] == name
-    assert draws.kind == ("independent" if name in INDEPENDENT else "weighted" if name == "HAIS" else "correlated")
+    assert draws.kind == ("independent" if name in INDEPENDENT else "weighted" if name in WEIGHTED else "correlated")
     assert (
         0 < draws.effective_size() <= 200 * (1 if draws.kind != "correlated" else 5)
     )  # antithetic chains may exceed n

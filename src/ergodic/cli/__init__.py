@@ -43,6 +43,9 @@ reproduce.command()(studies.safeguards)
 app.add_typer(bench, name="bench")
 bench.command("certificate")(certificates.calibrate)
 bench.command()(benches.posteriors)
+bench.command()(benches.scaling)
+bench.command()(benches.family)
+bench.command()(benches.refine)
 
 # click's base of usage errors, from whichever click typer carries
 CommandError: type[Any] = typer.BadParameter.__mro__[2]

@@ -22,8 +22,8 @@ def leapfrog(
     density: BatchedDensity,
     ensemble: Ensemble,
     momentum: Float[Array, "particles dim"],
-    step: Float[Array, "#particles dim"],
-    variance: Float[Array, "#particles dim"],
+    step: Float[Array, "#particles #dim"],
+    variance: Float[Array, "#particles #dim"],
     count: int | Int[Array, ""],
 ) -> tuple[Ensemble, Float[Array, "particles dim"]]:
     """Integrate ``count`` sub-steps from (x, r); returns the ensemble at x' and the momentum r'.
@@ -54,8 +54,8 @@ def _counted(
     density: BatchedDensity,
     ensemble: Ensemble,
     momentum: Float[Array, "particles dim"],
-    step: Float[Array, "#particles dim"],
-    speed: Float[Array, "#particles dim"],
+    step: Float[Array, "#particles #dim"],
+    speed: Float[Array, "#particles #dim"],
     count: Int[Array, ""],
 ) -> tuple[Ensemble, Float[Array, "particles dim"]]:
     """Full kicks all the way, half a kick taken back at the end."""

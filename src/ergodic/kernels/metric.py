@@ -17,21 +17,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+Rows = Any
+"""``(particles, dim)``: of JAX within a program, of NumPy between them."""
+
 
 class Diagonal(NamedTuple):
     """A = diag(scale)."""
 
     scale: Float[Array, "*metrics dim"]
 
-    def push(self, z: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def push(self, z: Rows) -> Rows:
         """A z."""
         return z * self.scale[None, :]
 
-    def pull(self, force: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def pull(self, force: Rows) -> Rows:
         """A'f."""
         return force * self.scale[None, :]
 
-    def whiten(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def whiten(self, x: Rows) -> Rows:
         """A⁻¹ x."""
         return x / self.scale[None, :]
 
@@ -51,18 +54,18 @@ class LowRank(NamedTuple):
     vectors: Float[Array, "*metrics dim rank"]
     stretch: Float[Array, "*metrics rank"]
 
-    def _along(self, z: Float[Array, "particles dim"], by: Float[Array, "rank"]) -> Float[Array, "particles dim"]:
+    def _along(self, z: Rows, by: Float[Array, "rank"]) -> Rows:
         return z + ((z @ self.vectors) * (by - 1)[None, :]) @ self.vectors.T
 
-    def push(self, z: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def push(self, z: Rows) -> Rows:
         """A z."""
         return self._along(z, self.stretch) * self.scale[None, :]
 
-    def pull(self, force: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def pull(self, force: Rows) -> Rows:
         """A'f."""
         return self._along(force * self.scale[None, :], self.stretch)
 
-    def whiten(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def whiten(self, x: Rows) -> Rows:
         """A⁻¹ x."""
         return self._along(x / self.scale[None, :], 1 / self.stretch)
 
@@ -82,15 +85,15 @@ class Dense(NamedTuple):
     inverse: Float[Array, "*metrics dim dim"]
     log_det: Float[Array, "*metrics"]
 
-    def push(self, z: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def push(self, z: Rows) -> Rows:
         """A z."""
         return z @ self.root.T
 
-    def pull(self, force: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def pull(self, force: Rows) -> Rows:
         """A'f."""
         return force @ self.root
 
-    def whiten(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def whiten(self, x: Rows) -> Rows:
         """A⁻¹ x."""
         return x @ self.inverse.T
 
@@ -107,6 +110,6 @@ class Dense(NamedTuple):
 Metric = Diagonal | LowRank | Dense
 
 
-def at(metrics: Any, which: Int[Array, ""]) -> Any:
-    """One of several metrics stacked along a leading axis."""
+def at(metrics: Any, which: Int[Array, "*steps"]) -> Any:
+    """One, or one a step, of several metrics stacked along a leading axis."""
     return jax.tree_util.tree_map(lambda leaf: leaf[which], metrics)

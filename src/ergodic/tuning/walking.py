@@ -188,7 +188,7 @@ def prune(density: Density, kernel: AffineHMC, initial: Any, walked: Walked, key
 def forgotten(origin: Ensemble, before: Ensemble, now: Ensemble, metric: Any) -> bool:
     """Whether particles remember nothing of their start, and averages stand still."""
     limit = _FORGOTTEN / np.sqrt(now.position.shape[0])
-    return remembered(origin, now, metric) < limit and still(before, now, metric)
+    return bool(remembered(origin, now, metric) < limit) and still(before, now, metric)
 
 
 def started(density: Density, initial: Any, rng: np.random.Generator, particles: int) -> Ensemble:
@@ -230,7 +230,7 @@ def still(before: Ensemble, after: Ensemble, metric: Any) -> bool:
     after, metric = jax.device_get((after, metric))
     z, force = metric.whiten(after.position - after.position.mean(axis=0)), metric.pull(after.gradient)
     moved, stein = two_averages(old, new), average(z.astype(np.float64) * force + 1)
-    return smallest(np.concatenate([moved.p_value, stein.p_value])) > _UNSETTLED
+    return bool(smallest(np.concatenate([moved.p_value, stein.p_value])) > _UNSETTLED)
 
 
 def remembered(origin: Ensemble, now: Ensemble, metric: Any) -> float:

@@ -1,0 +1,180 @@
+"""A family of posteriors: one log-density of a position and a datum, and many data: folds, windows, simulated data.
+
+    family = eg.Family(lambda w, fold: ..., data={"x": x, "y": y}, like=jnp.zeros(5))    # x: (members, rows, 5), ...
+    samplers = eg.fit_many(family, key)                                                    # samplers.py
+
+Data are arguments of the programs, not constants in them: one program serves all members, and families of like shapes.
+A list of `Target`s is a family too where their log-densities do the same with different arrays (`Family.of`), as those
+that one function makes from one data set each: each is traced, and what it has closed over becomes its datum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .errors import TargetError
+from .initial import DiagonalGaussian
+from .kernels.ensemble import BatchedDensity
+from .target import Density, Layout, Target
+
+_AT_ONCE = 1 << 12
+"""Particles that are evaluated side by side: more of them do not stay in cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyDensity:
+    """log π*(position, datum): hashable, what programs of the whole family are compiled for."""
+
+    function: Callable[[Any, Any], Array]
+    layout: Layout
+
+    def of(self, datum: Any) -> Density:
+        """One member's density."""
+        return Density(lambda position: self.function(position, datum), self.layout)
+
+    def batched(self, data: Any) -> BatchedDensity:
+        """log π* and force of rows that are the members' particles, block after block, ``(members * n, dim)``."""
+        members = jax.tree_util.tree_leaves(data)[0].shape[0]
+
+        def evaluate(x: Array) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
+            blocks = x.reshape(members, -1, x.shape[1])
+            value, gradient = jax.lax.map(
+                lambda each: self.of(each[0]).batched(each[1]),
+                (data, blocks),
+                batch_size=divisor(members, _AT_ONCE // blocks.shape[1]),
+            )
+            return value.reshape(-1), gradient.reshape(x.shape)
+
+        return evaluate
+
+
+class Family:
+    """What to sample, many times over.
+
+    Args:
+      logdensity: maps a position (a pytree shaped as ``like``) and a datum to the scalar log π*, up to a constant.
+      data: a pytree of arrays with a leading axis of members; a datum is one row of it.
+      like: a position: gives structure, shapes and dtype. Its values are not used.
+      constrain: maps one position to the values the user wants to see; the identity when left out.
+      name: what to call it in tables; members are ``name[0]``, ``name[1]``, ...
+      prior: the prior's mean and spread on flat unconstrained positions, from where members are looked for.
+    """
+
+    def __init__(
+        self,
+        logdensity: Callable[[Any, Any], Array],
+        data: Any,
+        like: Any,
+        *,
+        constrain: Callable[[Any], Any] | None = None,
+        name: str | None = None,
+        prior: DiagonalGaussian | None = None,
+    ):
+        if not callable(logdensity):
+            raise TargetError(
+                f"logdensity must be a function of a position and a datum, not a {type(logdensity).__name__}"
+            )
+        self.data = _as_data(data)
+        self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
+        self._like, self._constrain, self.prior = like, constrain, prior
+        self._members: dict[int, Target] = {}
+        self.density = FamilyDensity(logdensity, Layout.of(like))
+        self[0]  # says what is wrong with the function, if anything is
+
+    @staticmethod
+    def of(targets: Sequence[Target]) -> Family:
+        """Targets whose log-densities differ in the arrays that they have closed over, and in nothing else."""
+        targets = tuple(targets)
+        if not targets or not all(isinstance(target, Target) for target in targets):
+            raise TargetError("a family needs a Family, or a list of Targets with at least one in it")
+        first, traces = targets[0], [_trace(target) for target in targets]
+        for index, (target, trace) in enumerate(zip(targets, traces, strict=True)):
+            if target.layout != first.layout:
+                raise TargetError(
+                    f"target {index} has positions like ({target.layout}), target 0 ({first.layout}): no family"
+                )
+            if str(trace.jaxpr) != str(traces[0].jaxpr):
+                raise TargetError(
+                    f"target {index} ('{target.name}') is another function than target 0: members of a family may "
+                    "differ in the values of arrays alone, not in their shapes, nor in plain numbers (make those "
+                    "arrays: jnp.asarray). Otherwise fit them one by one, or give weights 0 to rows that are left out"
+                )
+        shared = partial(_evaluate, traces[0].jaxpr, first.layout)
+        data = [np.stack(leaves) for leaves in zip(*(trace.consts for trace in traces), strict=True)]
+        data = data or [np.zeros(len(targets), np.int32)]  # all alike
+        family = Family(shared, data, first.layout.unravel(np.zeros(first.dim, first.dtype)), name=first.name)
+        family.prior = first.prior
+        family._members = dict(enumerate(targets))
+        return family
+
+    @property
+    def dim(self) -> int:
+        """The number of unconstrained real values in a position."""
+        return self.density.layout.dim
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The floating dtype of positions."""
+        return self.density.layout.dtype
+
+    def __len__(self) -> int:
+        return int(jax.tree_util.tree_leaves(self.data)[0].shape[0])
+
+    def __iter__(self) -> Iterator[Target]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> Target:
+        """One member as an ordinary target; the same object every time."""
+        at = range(len(self))[index]
+        if at not in self._members:
+            datum = jax.tree_util.tree_map(lambda leaf: leaf[at], self.data)
+            self._members[at] = Target(
+                lambda position: self.density.function(position, datum),
+                self._like,
+                constrain=self._constrain,
+                name=f"{self.name}[{at}]",
+                prior=self.prior,
+            )
+        return self._members[at]
+
+    def __repr__(self) -> str:
+        return f"Family('{self.name}', {len(self)} members, dim={self.dim}, like=({self.density.layout}))"
+
+
+def divisor(count: int, most: int) -> int:
+    """The largest divisor of ``count`` that is at most ``most``; at least 1."""
+    return max(size for size in range(1, count + 1) if count % size == 0 and size <= max(1, most))
+
+
+def _as_data(data: Any) -> Any:
+    """Arrays with one leading axis for all."""
+    try:
+        data = jax.tree_util.tree_map(jnp.asarray, data)
+    except (TypeError, ValueError) as error:
+        raise TargetError("`data` must be a pytree of arrays whose first axis is that of the members") from error
+    leaves = jax.tree_util.tree_leaves_with_path(data)
+    counts = {jax.tree_util.keystr(path) or "data": leaf.shape[:1] for path, leaf in leaves}
+    if not counts or () in counts.values() or len(set(counts.values())) > 1 or (0,) in counts.values():
+        raise TargetError(
+            "`data` must be a pytree of arrays whose first axis is that of the members, as long in every one; "
+            f"it is {', '.join(f'{name}: {list(leaf.shape)}' for name, (_, leaf) in zip(counts, leaves, strict=True))}"
+        )
+    return data
+
+
+def _trace(target: Target) -> Any:
+    """The log-density of a flat position as a jaxpr, with what it has closed over as its constants."""
+    return jax.make_jaxpr(target.density.__call__)(jnp.zeros(target.dim, target.dtype))
+
+
+def _evaluate(jaxpr: Any, layout: Layout, position: Any, datum: Any) -> Array:
+    """A traced log-density with other constants."""
+    return jax.core.eval_jaxpr(jaxpr, datum, layout.ravel(position))[0]

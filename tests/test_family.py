@@ -1,0 +1,169 @@
+"""Families of posteriors: what they are, and one schedule for all of their members."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ergodic as eg
+from ergodic.family import divisor
+
+KEY = jax.random.key(0)
+# Means and scales of six Gaussians, wildly different: only a frame of its own makes them alike.
+MEANS = np.array([[0.0, 1], [5, -3], [0, 0], [-20, 4], [1, 1], [0.01, 0]], np.float32)
+SCALES = np.array([[1.0, 1], [0.1, 3], [0.01, 0.02], [4, 0.5], [1, 30], [0.5, 0.5]], np.float32)
+
+
+def gaussian(position, datum):
+    return -0.5 * jnp.sum(((position["a"] - datum["mean"]) / datum["scale"]) ** 2)
+
+
+def family():
+    return eg.Family(gaussian, {"mean": MEANS, "scale": SCALES}, like={"a": jnp.zeros(2)}, name="gaussians")
+
+
+def closed_over(index):
+    """As users write them: one function makes a target from each data set."""
+    mean, scale = jnp.asarray(MEANS[index]), jnp.asarray(SCALES[index])
+    return eg.Target(lambda p: gaussian(p, {"mean": mean, "scale": scale}), like={"a": jnp.zeros(2)}, name=f"g{index}")
+
+
+@pytest.fixture(scope="module")
+def samplers():
+    return eg.fit_many(family(), KEY)
+
+
+@pytest.fixture(scope="module")
+def draws(samplers):
+    return samplers.sample(jax.random.key(1), 3_000)
+
+
+def test_members_are_ordinary_targets():
+    made = family()
+    assert len(made) == 6 and made[2] is made[2] and made[-1].name == "gaussians[5]"
+    assert [target.dim for target in made] == [2] * 6
+    value = made[1].density(jnp.asarray(MEANS[1] + SCALES[1]))
+    np.testing.assert_allclose(value, -1.0, rtol=1e-4)
+    with pytest.raises(IndexError):
+        made[6]
+
+
+def test_targets_that_differ_in_arrays_are_a_family():
+    targets = [closed_over(index) for index in range(6)]
+    made = eg.Family.of(targets)
+    assert len(made) == 6 and made[3] is targets[3]
+    x = jax.random.normal(KEY, (6, 2))
+    datum = jax.tree.map(lambda leaf: leaf[4], made.data)
+    for index, row in enumerate(x):
+        datum = jax.tree.map(lambda leaf, index=index: leaf[index], made.data)
+        np.testing.assert_allclose(made.density.of(datum)(row), targets[index].density(row), rtol=1e-6)
+
+
+def test_batched_density_is_every_members_own():
+    made = family()
+    x = jax.random.normal(KEY, (6 * 7, 2))
+    value, gradient = made.density.batched(made.data)(x)
+    for index, target in enumerate(made):
+        rows = slice(7 * index, 7 * index + 7)
+        expected = target.density.batched(x[rows])
+        np.testing.assert_allclose(value[rows], expected[0], rtol=1e-5)
+        np.testing.assert_allclose(gradient[rows], expected[1], rtol=1e-5)
+
+
+def test_divisor():
+    assert [divisor(50, most) for most in (0, 1, 4, 8, 30, 100)] == [1, 1, 2, 5, 25, 50]
+
+
+def test_every_member_is_served_by_one_schedule(samplers, draws):
+    assert len(samplers) == 6 and samplers.settled.all()
+    assert samplers.params.schedule.step.ndim == 1 and 2 <= samplers.depth < 60
+    assert "6 members" in repr(samplers) and "6 x 3,000" in repr(draws)
+    assert draws.unconstrained.shape == (6, 3_000, 2) and draws.position["a"].shape == (6, 3_000, 2)
+    # 24 averages of 3,000 independent draws each: |z| > 4.5 happens to one family in 6,000
+    z = (draws.unconstrained - MEANS[:, None, :]) / SCALES[:, None, :]
+    assert np.abs(z.mean(axis=1)).max() < 4.5 / np.sqrt(3_000)
+    assert np.abs((z**2).mean(axis=1) - 1).max() < 4.5 * np.sqrt(2 / 3_000)
+
+
+def test_costs_are_counted(samplers, draws):
+    particles, members = samplers.method.particles, len(samplers)
+    assert samplers.cost.depth > samplers.depth and samplers.cost.compile_seconds > 0
+    assert samplers.cost.gradients > samplers.cost.depth * particles * members  # starts were raced
+    assert draws.cost.depth == samplers.depth and draws.cost.gradients >= 6 * 3_000 * samplers.depth
+    assert samplers[0].cost.gradients == samplers.cost.gradients // 6
+
+
+def test_a_members_sampler_and_draws_are_ordinary(samplers, draws, tmp_path):
+    sampler = samplers[3]
+    alone = sampler.sample(jax.random.key(2), 2_000, progress=False)
+    z = (alone.unconstrained - MEANS[3]) / SCALES[3]
+    assert np.abs(z.mean(axis=0)).max() < 4.5 / np.sqrt(2_000)
+    sampler.save(tmp_path / "member.ergodic")
+    loaded = eg.load(tmp_path / "member.ergodic", samplers.family[3])
+    again = loaded.sample(jax.random.key(2), 2_000, progress=False)
+    np.testing.assert_array_equal(again.unconstrained, alone.unconstrained)
+    mine = draws[3]
+    assert mine.independent and mine.target is sampler.target and len(mine) == 3_000
+    assert mine.attributes["method"] == "GEI" and mine.stats["acceptance_rate"].shape == (3_000,)
+    value = jax.vmap(sampler.target.density)(jnp.asarray(mine.unconstrained))
+    np.testing.assert_allclose(mine.logdensity, value, rtol=1e-3, atol=1e-3)
+    assert len(list(draws)) == len(list(samplers)) == 6
+
+
+def test_draws_follow_from_the_key_and_more_do_not_change_the_first(samplers):
+    one, two = (samplers.sample(jax.random.key(4), n, chunk=64) for n in (64, 150))
+    np.testing.assert_array_equal(one.unconstrained, two.unconstrained[:, :64])
+    other = samplers.sample(jax.random.key(5), 64, chunk=64)
+    assert not np.any(np.all(one.unconstrained == other.unconstrained, axis=(1, 2)))
+    assert len(np.unique(two.unconstrained[0], axis=0)) == 150
+
+
+def test_a_second_fit_compiles_nothing(samplers):
+    again = eg.fit_many(samplers.family, jax.random.key(7))
+    assert again.cost.compile_seconds < 0.5 and again.settled.all()
+
+
+def test_a_member_that_the_schedule_does_not_serve_is_said_to_be_so():
+    """Two modes ten apart in one member of ten: its particles never forget in which they started."""
+    apart = np.zeros((10, 1), np.float32)
+    apart[4] = 10.0
+
+    def modes(x, apart):
+        return jnp.logaddexp(-0.5 * (x[0] - apart[0]) ** 2, -0.5 * (x[0] + apart[0]) ** 2)
+
+    samplers = eg.fit_many(eg.Family(modes, apart, jnp.zeros(1)), KEY)
+    assert not samplers.settled[4] and samplers.memory[4] > 0.5
+    assert samplers.settled.sum() >= 8
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: eg.Family("f", MEANS, jnp.zeros(2)), "function of a position and a datum"),
+        (lambda: eg.Family(gaussian, {"mean": MEANS, "scale": SCALES[:3]}, {"a": jnp.zeros(2)}), "first axis"),
+        (lambda: eg.Family(gaussian, {"mean": 1.0}, {"a": jnp.zeros(2)}), "first axis"),
+        (lambda: eg.Family(gaussian, {"mean": "x"}, {"a": jnp.zeros(2)}), "pytree of arrays"),
+        (lambda: eg.Family(gaussian, {"mean": MEANS}, {"a": jnp.zeros(2)}), "KeyError"),
+        (lambda: eg.Family.of([]), "at least one"),
+        (lambda: eg.Family.of([closed_over(0), "x"]), "list of Targets"),
+        (lambda: eg.Family.of([closed_over(0), eg.Target(lambda x: -jnp.sum(x**2), jnp.zeros(2))]), "no family"),
+        (
+            lambda: eg.Family.of([closed_over(0), eg.Target(lambda p: -jnp.sum(p["a"] ** 4), {"a": jnp.zeros(2)})]),
+            "another function",
+        ),
+    ],
+)
+def test_what_is_no_family_is_refused(make, message):
+    with pytest.raises(eg.TargetError, match=message):
+        make()
+
+
+def test_settings_are_refused():
+    for method in (eg.HEI(), eg.GEI(anneal=True)):
+        with pytest.raises(eg.ConfigError, match="fit_many tunes by"):
+            eg.fit_many(family(), KEY, method)
+    with pytest.raises(eg.ConfigError, match="JAX random key"):
+        eg.fit_many(family(), 0)
+    nowhere = eg.Family(lambda x, c: jnp.log(-jnp.exp(x[0])) + c, np.zeros(2, np.float32), jnp.zeros(1))
+    with pytest.raises(eg.TargetError, match="member 0 is not finite"):
+        eg.fit_many(nowhere, KEY)
