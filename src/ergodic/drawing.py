@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -73,11 +72,9 @@ def chain_program(sampler: Sampler, positions: Array, key: Array) -> Batch:
 def prepare(sampler: Sampler) -> None:
     """Compile what draws by default need, for a sampler whose chain goes on from given positions."""
     key, size = jax.random.key(0), default_chunk(sampler.target.dim)
-    begin_args = (sampler.params.initial, key, 0)
-    positions, chain_key = jax.eval_shape(partial(_begin, size), *begin_args)
-    compiled(_begin, (size,), *begin_args)
-    static = (sampler.target.density, sampler.method)
-    compiled(_chain, static, sampler.params, positions, chain_key)
+    compiled(_begin, (size,), sampler.params.initial, key, 0)
+    position: Any = jax.ShapeDtypeStruct((size, sampler.target.dim), sampler.target.dtype)  # type: ignore[no-untyped-call]
+    compiled(_chain, (sampler.target.density, sampler.method), sampler.params, position, key)
 
 
 def _in_two(sampler: Sampler, key: Array, index: int, size: int) -> Batch:

@@ -223,6 +223,6 @@ def _figure(rows: list[dict[str, Any]], out: Path) -> dict[str, str]:
     return {
         "file": "scaling.png",
         "title": "Cost against dimension and draws",
-        "caption": "Seconds of the default fit, compiling and certificate apart; peak memory of its process (dotted: 2 GB); seconds of "
-        "drawing beside those of as many bare gradients.",
+        "caption": "Seconds of the default fit, compiling and certificate apart; peak memory of its process (dotted: "
+        "2 GB); seconds of drawing beside those of as many bare gradients.",
     }

@@ -54,7 +54,7 @@ class LowRank(NamedTuple):
     vectors: Float[Array, "*metrics dim rank"]
     stretch: Float[Array, "*metrics rank"]
 
-    def _along(self, z: Rows, by: Float[Array, "rank"]) -> Rows:
+    def _along(self, z: Rows, by: Any) -> Rows:
         return z + ((z @ self.vectors) * (by - 1)[None, :]) @ self.vectors.T
 
     def push(self, z: Rows) -> Rows:

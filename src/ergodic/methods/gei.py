@@ -340,11 +340,14 @@ def params_of_tempered(way: Tempered) -> GEIParams:
 
 def params_of(initial: KernelMixture, walked: Walked) -> GEIParams:
     """The schedule that a walk left, with its one metric."""
-    chosen = walked.chosen
-    steps = jnp.asarray(chosen.step, initial.centres.dtype)
-    schedule = Schedule(steps, jnp.asarray(chosen.leapfrogs, jnp.int32), jnp.zeros(steps.shape, jnp.int32))
+    chosen, count = walked.chosen, len(walked.chosen.step)
+    schedule = Schedule(
+        jnp.asarray(np.asarray(chosen.step, initial.centres.dtype)),
+        jnp.asarray(np.asarray(chosen.leapfrogs, np.int32)),
+        jnp.asarray(np.zeros(count, np.int32)),
+    )
     return GEIParams(
         jax.tree_util.tree_map(jnp.asarray, initial),
         schedule,
-        jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf)[None], walked.metric),
+        jax.tree_util.tree_map(lambda leaf: jnp.asarray(np.asarray(leaf)[None]), walked.metric),
     )

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..checks import Check, insist, judged
+from ..checks import insist, judged, require_usable
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, start
 from ..programs import compiled
@@ -94,21 +94,20 @@ def pilot(target: Target, kernel: AffineHMC, starts: list[Any], key: Array, *, p
     Depth is that of one way: the starts are raced side by side.
     """
     density, runners = target.density, []
-    checks: list[Check] = []
     for index, initial in enumerate(starts):
         walk_key = jax.random.fold_in(key, index)
         rng = generator(walk_key)
         ensemble = started(density, initial, rng, particles)
         values, gradients = np.asarray(ensemble.logdensity), np.asarray(ensemble.gradient)
         if not np.isfinite(values).any():
-            checks = checks or judged(target, values, gradients)
             continue
+        insist(target, judged(target, values, gradients))
         walker = _Walker(density, kernel, rescued(ensemble, np.inf, rng), _FIRST_STEP, walk_key)
         walker.go([TRANSIENT] * _TRANSIENT, measure=True)
         _rescue(walker)
         runners.append(walker)
     if not runners:
-        insist(target, checks)
+        require_usable(target, key, starts[-1])
     levels = np.array([_level(runner) for runner in runners])
     dim = runners[0].walk.ensemble.position.shape[1]
     close = levels >= levels.max() - 0.5 * dim
