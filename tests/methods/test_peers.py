@@ -259,6 +259,21 @@ def test_silly_settings_are_refused_by_name(method, settings, message):
         method(**settings)
 
 
+def test_laps_takes_a_log_density_with_a_scan_from_a_constant():
+    """BlackJAX's `shard_map` types positions as varying over chains, and constants as not: a scan may not mix them.
+
+    Traced only, since that is where it would be refused.
+    """
+
+    def logdensity(x):
+        return jax.lax.scan(lambda carry, value: (carry - 0.5 * value**2, None), jnp.zeros(()), x)[0]
+
+    target, method = eg.Target(logdensity, like=jnp.zeros(2)), LAPS(chains=16, unadjusted=20, adjusted=60)
+    adaptation = lambda key: peers._warm_up(target.density, method, method.initial(target), key)  # noqa: E731
+    params, row = jax.eval_shape(adaptation, jax.random.key(0))
+    assert params.state.position.shape == (16, 2) and row.gradients.shape == (22,)
+
+
 def test_laps_says_what_it_cannot_do():
     line = eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(1))
     with pytest.raises(eg.ConfigError, match="dimension 2 or more"):

@@ -127,7 +127,8 @@ class LAPS:
         def start(key: Array) -> Array:
             return initial.sample(key, 1)[0]
 
-        state = laps_burn_in.initialize(key_init, density, True, start, self.chains, mesh, 1)
+        logdensity = _on_one_device(density)
+        state = laps_burn_in.initialize(key_init, logdensity, True, start, self.chains, mesh, 1)
         burn_in = laps_burn_in.Adaptation(
             dim,
             microcanonical=True,
@@ -138,7 +139,7 @@ class LAPS:
             save_num=round(_SAVED * self.unadjusted),
             observables_for_bias=jnp.square,
         )
-        kernel = laps_burn_in.build_kernel(density, dim)
+        kernel = laps_burn_in.build_kernel(logdensity, dim)
         state, tuned, info, made = self._phase(
             mesh, kernel, burn_in, state, key_unadjusted, self.unadjusted, early_stop=True
         )
@@ -155,7 +156,8 @@ class LAPS:
             late.acceptance,
         )
         state = blackjax().mcmc.hmc.HMCState(state.position, state.logdensity, state.logdensity_grad)
-        state, _, info, _ = self._phase(mesh, late.kernel(density, variance), adaptation, state, key_adjusted, samples)
+        kernel = late.kernel(logdensity, variance)
+        state, _, info, _ = self._phase(mesh, kernel, adaptation, state, key_adjusted, samples)
         cost = jnp.full(samples, late.gradients, jnp.int32)
         adjusted = Row(info["acc_prob"], info["step_size"], self.chains * cost, cost)
         row = Row(*(jnp.concatenate(pair) for pair in zip(unadjusted, adjusted, strict=True)))
@@ -231,7 +233,7 @@ class _Adjusted(NamedTuple):
         coefficients = integrators.omelyan_coefficients if high else integrators.mclachlan_coefficients
         return _Adjusted(coefficients, 0.9 if high else 0.7, _STEPS * (len(coefficients) // 2))
 
-    def kernel(self, density: Density, inverse_mass: Array) -> Callable:
+    def kernel(self, density: Callable[[Array], Array], inverse_mass: Array) -> Callable:
         mcmc = blackjax().mcmc
         integrator = mcmc.integrators.generate_isokinetic_integrator(self.coefficients)
         kernel = mcmc.adjusted_mclmc.build_kernel(integrator=integrator)
@@ -248,3 +250,17 @@ class _Adjusted(NamedTuple):
             )
 
         return step
+
+
+def _on_one_device(density: Density) -> Callable[[Array], Array]:
+    """The log-density as BlackJAX's `shard_map` over chains may call it, whatever is inside.
+
+    There a position "varies over chains" by its type, a constant does not, and a scan that begins at a constant is
+    refused. The mesh has one device: the sum over it is the position itself, and does not vary.
+    """
+
+    def logdensity(position: Array) -> Array:
+        the_same = jax.lax.psum(position, "chains")  # type: ignore[no-untyped-call]
+        return jax.lax.pcast(density(the_same), "chains", to="varying")
+
+    return logdensity
