@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ErgodicError
-from . import benches, certificates, models, studies
+from . import benches, certificates, data, models, studies
 from .console import say
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
 bench = typer.Typer(no_args_is_help=True, help="Measure the library against its own claims and against its peers.")
+data_sets = typer.Typer(no_args_is_help=True, help="The data sets: what there is, fetch what is missing.")
 
 
 @bench.callback()
@@ -46,6 +47,9 @@ bench.command()(benches.posteriors)
 bench.command()(benches.scaling)
 bench.command()(benches.family)
 bench.command()(benches.refine)
+app.add_typer(data_sets, name="data")
+data_sets.command("list")(data.list_data)
+data_sets.command("fetch")(data.fetch_data)
 
 # click's base of usage errors, from whichever click typer carries
 CommandError: type[Any] = typer.BadParameter.__mro__[2]
