@@ -1,14 +1,4 @@
-"""Hamiltonian VI with one momentum (Caterini, Doucet & Sejdinovic 2018), for any target.
-
-    z_0 = mu + sigma e,  p_0 ~ N(0, T0 I) drawn once;  K leapfrogs of step size eps, after each  p <- alpha_k p
-
-    fixed tempering:  T_k = (1 - T0) k²/K² + T0,  alpha_k = sqrt(T_k / T_{k-1});      none: alpha = 1, T0 = 1
-
-    ELBO = E[ log π*(z_K) - |p_K|²/2 ] + Σ log sigma + d + d/2 log 2π <= log Z
-
-(The original's T0 is a temperature above 1. The Jacobian of the tempering cancels the entropy it adds to the momentum,
-so both variants have the same formula.) Deterministic given (z_0, p_0): no reverse model, and no Metropolis step.
-"""
+"""Hamiltonian VI with one momentum (Caterini, Doucet & Sejdinovic 2018), for any target: `tuning/hvae_elbo.py`."""
 
 from __future__ import annotations
 
@@ -24,12 +14,13 @@ from ..checks import require_usable
 from ..drawing import independent
 from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..kernels import Ensemble, leapfrog, start
+from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity
 from ..programs import Stopwatch
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
+from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
 from ..validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 
@@ -74,7 +65,7 @@ class HVAE:
             self,
             **dict.fromkeys(("leapfrogs", "iterations", "particles"), positive_int),
             **dict.fromkeys(("temperature", "learning_rate", "step_size"), positive_float),
-            tempering=choice("none", "fixed"),
+            tempering=choice(*TEMPERINGS),
             initial_mean=optional(numbers(finite_float)),
             initial_scale=optional(numbers(positive_float)),
             adam=check_adam,
@@ -105,21 +96,16 @@ class HVAE:
     ) -> tuple[Float[Array, "particles"], Ensemble]:
         """The ELBO's integrand for each particle (entropies in closed form), and the ensemble at z_K."""
         noise_key, momentum_key = jax.random.split(key)
-        dim, dtype = params.log_step.shape[0], params.log_step.dtype
-        hot = self.temperature if self.tempering == "fixed" else 1.0
-        temperatures = [(1 - hot) * (k / self.leapfrogs) ** 2 + hot for k in range(self.leapfrogs + 1)]
-        alphas = [math.sqrt(temperatures[k] / temperatures[k - 1]) for k in range(1, self.leapfrogs + 1)]
-        step, one = jnp.exp(params.log_step)[None, :], jnp.ones((1, dim), dtype)
-
-        def move(carry: tuple[Ensemble, Array], alpha: Array) -> tuple[tuple[Ensemble, Array], None]:
-            ensemble, momentum = leapfrog(density, carry[0], carry[1], step, one, 1)
-            return (ensemble, alpha * momentum), None
-
-        begin = start(density, params.initial.sample(noise_key, particles))
-        momentum = math.sqrt(hot) * jax.random.normal(momentum_key, (particles, dim), dtype)
-        (end, momentum), _ = jax.lax.scan(move, (begin, momentum), jnp.asarray(alphas, dtype))
-        constant = jnp.sum(params.initial.log_scale) + dim * (1 + 0.5 * math.log(2 * math.pi))
-        return end.logdensity - 0.5 * jnp.sum(momentum**2, axis=-1) + constant, end
+        return hvae_bound(
+            density,
+            start(density, params.initial.sample(noise_key, particles)),
+            params.initial.entropy()[None],
+            params.log_step,
+            momentum_key,
+            leapfrogs=self.leapfrogs,
+            tempering=self.tempering,
+            temperature=self.temperature,
+        )
 
     def simulate(self, density: Density, params: HVAEParams, key: Array, particles: int) -> Batch:
         """Independent draws of z_K."""

@@ -20,6 +20,7 @@ A particle with a non-finite log π* or force counts for nothing in either; its 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -63,51 +64,69 @@ def frozen_force(
     density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
     """The estimate and its gradient, with forces frozen; costs what simulating the particles costs."""
-    noise, begin, keys = begin_runs(density, params, key, particles)
-
-    def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
-        ensemble, info, sensitivity = kernel.frozen_transition(density, inputs[0], ensemble, inputs[1])
-        return ensemble, (sensitivity, jnp.mean(info.acceptance))
-
-    end, (sensitivities, acceptance) = jax.lax.scan(step, begin, (params.transitions, keys))
-    begin_ok, end_ok = begin.usable(), end.usable()
-
-    force = averaged(end.gradient, end_ok)
-    transitions = kernel.frozen_gradient(jnp.einsum("tnd,nd->td", sensitivities, force))
-
-    initial = elbo_gradient(params.initial, noise, begin)
-    return _estimate(params, begin, end, begin_ok, end_ok, acceptance), ChainParams(initial, transitions)
+    return _estimate_by(frozen_runs, density, kernel, params, key, particles)
 
 
 def full(
     density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
     """The estimate and its gradient by reverse mode through the chain, accept decisions held."""
+    return _estimate_by(full_runs, density, kernel, params, key, particles)
+
+
+GRADIENTS = {"frozen-force": frozen_force, "full": full}
+
+
+class Runs(NamedTuple):
+    """The end of every run, and the gradient of the mean log π*(x_T) along φ."""
+
+    end: Ensemble
+    gradient: Any
+    acceptance: Float[Array, "steps"]
+
+
+def frozen_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ensemble, keys: Array) -> Runs:
+    """Run the chain from an ensemble; the gradient by sensitivities carried along."""
+
+    def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
+        ensemble, info, sensitivity = kernel.frozen_transition(density, inputs[0], ensemble, inputs[1])
+        return ensemble, (sensitivity, jnp.mean(info.acceptance))
+
+    end, (sensitivities, acceptance) = jax.lax.scan(step, begin, (transitions, keys))
+    force = averaged(end.gradient, end.usable())
+    return Runs(end, kernel.frozen_gradient(jnp.einsum("tnd,nd->td", sensitivities, force)), acceptance)
+
+
+def full_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ensemble, keys: Array) -> Runs:
+    """Run the chain from an ensemble, as a constant; the gradient by reverse mode."""
 
     # Not even a zero cotangent may pass through a point where log π* is not finite (0 * inf is NaN): a particle that
-    # starts at one is moved, as a constant, to the best start, and counts for nothing.
-    noise, probe, keys = begin_runs(density, params, key, particles)
-    ok = probe.usable()
-    best = probe.position[jnp.argmax(jnp.where(ok, probe.logdensity, -jnp.inf))]
+    # starts at one is moved to the best start, and counts for nothing.
+    ok = begin.usable() & jnp.isfinite(begin.logdensity)
+    best = jnp.argmax(jnp.where(ok, begin.logdensity, -jnp.inf))
+    begin = jax.lax.stop_gradient(jax.tree.map(lambda x: _keep(ok, x, x[best]), begin))
 
-    def objective(params: ChainParams) -> tuple[Array, Estimate]:
-        position = jnp.where(ok[:, None], params.initial.transform(noise), best[None, :])
-        begin = start(density, position)
-
+    def objective(transitions: Any) -> tuple[Array, tuple[Ensemble, Array]]:
         def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, Array]:
             ensemble, info = kernel.differentiable_transition(density, inputs[0], ensemble, inputs[1])
             return ensemble, jnp.mean(info.acceptance)
 
-        # φ0 follows ELBO(P0) alone (section 3.2): the chain starts from x_0 as a constant.
-        end, acceptance = jax.lax.scan(step, jax.lax.stop_gradient(begin), (params.transitions, keys))
-        estimate = _estimate(params, begin, end, ok, ok, acceptance)
-        return estimate.objective, estimate
+        end, acceptance = jax.lax.scan(step, begin, (transitions, keys))
+        return average(end.logdensity, ok), (end, acceptance)
 
-    (_, estimate), gradient = jax.value_and_grad(objective, has_aux=True)(params)
-    return estimate, gradient
+    (_, (end, acceptance)), gradient = jax.value_and_grad(objective, has_aux=True)(transitions)
+    return Runs(end._replace(logdensity=jnp.where(ok, end.logdensity, -jnp.inf)), gradient, acceptance)
 
 
-GRADIENTS = {"frozen-force": frozen_force, "full": full}
+def _estimate_by(
+    runs: Callable[..., Runs], density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+) -> tuple[Estimate, ChainParams]:
+    """φ0 follows ELBO(P0) alone (section 3.2): the chain starts from x_0 as a constant."""
+    noise, begin, keys = begin_runs(density, params, key, particles)
+    end, transitions, acceptance = runs(density, kernel, params.transitions, begin, keys)
+    initial = elbo_gradient(params.initial, noise, begin)
+    estimate = _estimate(params, begin, end, begin.usable(), end.usable(), acceptance)
+    return estimate, ChainParams(initial, transitions)
 
 
 @dataclass(frozen=True)
@@ -184,3 +203,8 @@ def _estimate(
         acceptance=acceptance,
         nonfinite=jnp.mean((~end_ok).astype(end.logdensity.dtype)),
     )
+
+
+def _keep(ok: Bool[Array, "particles"], values: Array, other: Array) -> Array:
+    """The particles' values where they are usable, another's elsewhere."""
+    return jnp.where(ok.reshape(-1, *(1 for _ in other.shape)), values, other[None])

@@ -38,27 +38,39 @@ def hvi_bound(
     density: BatchedDensity, leapfrogs: int, params: HVIParams, key: Array, particles: int
 ) -> tuple[Float[Array, "particles"], Ensemble]:
     """The bound's integrand for each particle, and the ensemble at z_T."""
-    steps = params.transitions.log_step.shape[0]
     start_key, chain_key = jax.random.split(key)
-    dim, dtype = params.initial.mean.shape[0], params.initial.mean.dtype
     z = params.initial.sample(start_key, particles)
+    begin, log_q = start(density, z), params.initial.logdensity(z)
+    return reversed_bound(density, leapfrogs, params.transitions, params.reverse, begin, log_q, chain_key)
+
+
+def reversed_bound(
+    density: BatchedDensity,
+    leapfrogs: int,
+    transitions: HMCParams,
+    reverse: MLP,
+    begin: Ensemble,
+    log_q: Float[Array, "particles"],
+    key: Array,
+    datum: Float[Array, "particles features"] | None = None,
+) -> tuple[Float[Array, "particles"], Ensemble]:
+    """The same from given z_0 and log q0(z_0); with a ``datum`` a particle, which the reverse networks then see too."""
 
     def step(carry: tuple[Ensemble, Array], inputs: Any) -> tuple[tuple[Ensemble, Array], None]:
         ensemble, bound = carry
-        transition, reverse, key = inputs
+        transition, network, key = inputs
         variance = jnp.exp(transition.log_variance)[None, :]
-        momentum = jnp.sqrt(variance) * jax.random.normal(key, (particles, dim), dtype)
+        momentum = jnp.sqrt(variance) * jax.random.normal(key, ensemble.position.shape, variance.dtype)
         step_size = jnp.exp(transition.log_step)[None, :]
         ensemble, end = leapfrog(density, ensemble, momentum, step_size, variance, leapfrogs)
-        mean, log_variance = jnp.split(reverse(ensemble.position), 2, axis=-1)
+        seen = ensemble.position if datum is None else jnp.concatenate([ensemble.position, datum], axis=-1)
+        mean, log_variance = jnp.split(network(seen), 2, axis=-1)
         log_r = gaussian_logdensity(end, mean, log_variance + transition.log_variance[None, :])
-        log_q = gaussian_logdensity(momentum, jnp.zeros_like(momentum), transition.log_variance[None, :])
-        return (ensemble, bound + log_r - log_q), None
+        log_p = gaussian_logdensity(momentum, jnp.zeros_like(momentum), transition.log_variance[None, :])
+        return (ensemble, bound + log_r - log_p), None
 
-    ensemble = start(density, z)
-    keys = jax.random.split(chain_key, steps)
-    begin = -params.initial.logdensity(z)
-    (end, bound), _ = jax.lax.scan(step, (ensemble, begin), (params.transitions, params.reverse, keys))
+    keys = jax.random.split(key, transitions.log_step.shape[0])
+    (end, bound), _ = jax.lax.scan(step, (begin, -log_q), (transitions, reverse, keys))
     return bound + end.logdensity, end
 
 
