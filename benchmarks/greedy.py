@@ -57,10 +57,10 @@ def changed(module: Any, name: str, value: Any) -> Iterator[None]:
 
 
 VARIANTS: dict[str, tuple[Any, str, Any]] = {
-    "as it is": (walking, "_LEAST", walking._LEAST),
+    "as it is": (walking, "LEAST", walking.LEAST),
     "metric clipped to kappa 10": (ensemble_metric, "_KAPPA", 10.0),
     "step never doubled": (greedy, "_EASY", 2.0),
-    "length searched at every step": (walking, "_modes", lambda count, fine=False: [greedy.SEARCH] * count),
+    "length searched at every step": (walking, "modes_of", lambda count, fine=False: [greedy.SEARCH] * count),
 }
 STARTS: dict[str, Callable[[np.ndarray, Any], Any]] = {
     "P0 Gaussian, 1.25 times as wide": lambda x, metric: gaussian_around(x),

@@ -1,5 +1,7 @@
 """Families of posteriors: what they are, and one schedule for all of their members."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +30,13 @@ def closed_over(index):
     return eg.Target(lambda p: gaussian(p, {"mean": mean, "scale": scale}), like={"a": jnp.zeros(2)}, name=f"g{index}")
 
 
+def under_jit(index):
+    """The array is a constant of the inner function: as an argument of the family's program it would not be seen."""
+    mean, slope = jnp.asarray(MEANS[index]), jnp.asarray(SCALES[index])
+    inner = jax.jit(lambda p: -0.5 * jnp.sum((p["a"] - mean) ** 2))
+    return eg.Target(lambda p: inner(p) + jnp.sum(slope * p["a"]), like={"a": jnp.zeros(2)})
+
+
 @pytest.fixture(scope="module")
 def samplers():
     return eg.fit_many(family(), KEY)
@@ -53,10 +62,16 @@ def test_targets_that_differ_in_arrays_are_a_family():
     made = eg.Family.of(targets)
     assert len(made) == 6 and made[3] is targets[3]
     x = jax.random.normal(KEY, (6, 2))
-    datum = jax.tree.map(lambda leaf: leaf[4], made.data)
     for index, row in enumerate(x):
         datum = jax.tree.map(lambda leaf, index=index: leaf[index], made.data)
         np.testing.assert_allclose(made.density.of(datum)(row), targets[index].density(row), rtol=1e-6)
+
+
+def test_targets_that_are_all_alike_are_a_family():
+    target = eg.Target(jax.jit(lambda x: -jnp.sum((x - MEANS[1]) ** 2)), like=jnp.zeros(2))
+    made = eg.Family.of([target] * 3)
+    datum = jax.tree.map(lambda leaf: leaf[2], made.data)
+    assert len(made) == 3 and made.density.of(datum)(jnp.asarray(MEANS[1])) == 0
 
 
 def test_batched_density_is_every_members_own():
@@ -110,6 +125,50 @@ def test_a_members_sampler_and_draws_are_ordinary(samplers, draws, tmp_path):
     assert len(list(draws)) == len(list(samplers)) == 6
 
 
+def test_a_family_is_saved_as_one_file(samplers, tmp_path):
+    samplers.save(tmp_path / "family.ergodic")
+    loaded = eg.load(tmp_path / "family.ergodic", family())
+    assert loaded.method == samplers.method and loaded.cost == samplers.cost and loaded.depth == samplers.depth
+    np.testing.assert_array_equal(loaded.settled, samplers.settled)
+    np.testing.assert_array_equal(loaded.memory, samplers.memory)
+    one, two = (each.sample(jax.random.key(6), 100) for each in (samplers, loaded))
+    np.testing.assert_array_equal(one.unconstrained, two.unconstrained)
+    one, two = (each[2].sample(jax.random.key(6), 100, progress=False) for each in (samplers, loaded))
+    np.testing.assert_array_equal(one.unconstrained, two.unconstrained)
+
+
+def test_a_file_is_of_a_family_or_of_a_target(samplers, tmp_path):
+    samplers.save(tmp_path / "family.ergodic")
+    samplers[0].save(tmp_path / "member.ergodic")
+    fewer = eg.Family(gaussian, {"mean": MEANS[:2], "scale": SCALES[:2]}, like={"a": jnp.zeros(2)})
+    for name, other, message in (
+        ("family.ergodic", samplers.family[0], r"a family of 6, but 'gaussians\[0\]' is one target"),
+        ("family.ergodic", fewer, "a family of 6, but 'gaussian' is a family of 2"),
+        ("member.ergodic", samplers.family, "one target, but 'gaussians' is a family of 6"),
+        ("member.ergodic", list(samplers.family), "not a list"),
+    ):
+        with pytest.raises(eg.StorageError, match=message):
+            eg.load(tmp_path / name, other)
+
+
+def test_members_may_have_a_map_each(samplers):
+    """As a model's deterministic sites, which depend on its data."""
+    targets = [
+        eg.Target(closed_over(by).density.function, {"a": jnp.zeros(2)}, constrain=lambda p, by=by: {"b": by * p["a"]})
+        for by in range(6)
+    ]
+    mapped = replace(samplers, family=eg.Family.of(targets)).sample(jax.random.key(8), 10)
+    by = np.arange(6, dtype=np.float32)[:, None, None]
+    np.testing.assert_allclose(mapped.position["b"], by * mapped.unconstrained, rtol=1e-6)
+    np.testing.assert_array_equal(mapped.position["b"][5], mapped[5].position["b"])
+
+
+def test_draws_that_are_nowhere_are_warned_of(samplers):
+    lost = eg.Family(lambda p, d: jnp.log(d["mean"][0] - 9) + 0 * p["a"][0], samplers.family.data, {"a": jnp.zeros(2)})
+    with pytest.warns(eg.DrawsWarning, match="60 of 60 draws"):
+        replace(samplers, family=lost).sample(jax.random.key(1), 10)
+
+
 def test_draws_follow_from_the_key_and_more_do_not_change_the_first(samplers):
     one, two = (samplers.sample(jax.random.key(4), n, chunk=64) for n in (64, 150))
     np.testing.assert_array_equal(one.unconstrained, two.unconstrained[:, :64])
@@ -145,12 +204,14 @@ def test_a_member_that_the_schedule_does_not_serve_is_said_to_be_so():
         (lambda: eg.Family(gaussian, {"mean": "x"}, {"a": jnp.zeros(2)}), "pytree of arrays"),
         (lambda: eg.Family(gaussian, {"mean": MEANS}, {"a": jnp.zeros(2)}), "KeyError"),
         (lambda: eg.Family.of([]), "at least one"),
-        (lambda: eg.Family.of([closed_over(0), "x"]), "list of Targets"),
+        (lambda: eg.Family.of(closed_over(0)), "list with at least one Target"),
+        (lambda: eg.Family.of([closed_over(0), "x"]), "Targets only"),
         (lambda: eg.Family.of([closed_over(0), eg.Target(lambda x: -jnp.sum(x**2), jnp.zeros(2))]), "no family"),
         (
             lambda: eg.Family.of([closed_over(0), eg.Target(lambda p: -jnp.sum(p["a"] ** 4), {"a": jnp.zeros(2)})]),
             "another function",
         ),
+        (lambda: eg.Family.of([under_jit(0), under_jit(1)]), r"target 1 .* under jax\.jit"),
     ],
 )
 def test_what_is_no_family_is_refused(make, message):
@@ -165,5 +226,8 @@ def test_settings_are_refused():
     with pytest.raises(eg.ConfigError, match="JAX random key"):
         eg.fit_many(family(), 0)
     nowhere = eg.Family(lambda x, c: jnp.log(-jnp.exp(x[0])) + c, np.zeros(2, np.float32), jnp.zeros(1))
-    with pytest.raises(eg.TargetError, match="member 0 is not finite"):
+    with pytest.raises(eg.TargetError, match=r"<lambda>\[0\]' has log-density NaN at every one"):
         eg.fit_many(nowhere, KEY)
+    flat = eg.Family(lambda x, c: -c * jnp.sum(x**2), np.array([1, 0, 1], np.float32), jnp.zeros(2), name="flat")
+    with pytest.raises(eg.TargetError, match=r"flat\[1\]' depends on nothing"):
+        eg.fit_many(flat, KEY)

@@ -5,7 +5,8 @@
 
 Data are arguments of the programs, not constants in them: one program serves all members, and families of like shapes.
 A list of `Target`s is a family too where their log-densities do the same with different arrays (`Family.of`), as those
-that one function makes from one data set each: each is traced, and what it has closed over becomes its datum.
+that one function makes from one data set each, or `from_numpyro` from one model: each is traced, and what it has closed
+over becomes its datum.
 """
 
 from __future__ import annotations
@@ -92,10 +93,12 @@ class Family:
     @staticmethod
     def of(targets: Sequence[Target]) -> Family:
         """Targets whose log-densities differ in the arrays that they have closed over, and in nothing else."""
-        targets = tuple(targets)
-        if not targets or not all(isinstance(target, Target) for target in targets):
-            raise TargetError("a family needs a Family, or a list of Targets with at least one in it")
+        if not isinstance(targets, Sequence) or not targets or not all(isinstance(each, Target) for each in targets):
+            raise TargetError(
+                f"a family is an eg.Family, or a list with at least one Target, and Targets only: not {targets!r:.100}"
+            )
         first, traces = targets[0], [_trace(target) for target in targets]
+        hidden = [_hidden(trace.jaxpr) for trace in traces]
         for index, (target, trace) in enumerate(zip(targets, traces, strict=True)):
             if target.layout != first.layout:
                 raise TargetError(
@@ -106,6 +109,11 @@ class Family:
                     f"target {index} ('{target.name}') is another function than target 0: members of a family may "
                     "differ in the values of arrays alone, not in their shapes, nor in plain numbers (make those "
                     "arrays: jnp.asarray). Otherwise fit them one by one, or give weights 0 to rows that are left out"
+                )
+            if not all(map(np.array_equal, hidden[index], hidden[0])):
+                raise TargetError(
+                    f"target {index} ('{target.name}') has arrays inside of a function under jax.jit that target 0 has "
+                    "not: leave jax.jit out, log-densities are compiled anyway, or hand the arrays to that function"
                 )
         shared = partial(_evaluate, traces[0].jaxpr, first.layout)
         data = [np.stack(leaves) for leaves in zip(*(trace.consts for trace in traces), strict=True)]
@@ -177,4 +185,14 @@ def _trace(target: Target) -> Any:
 
 def _evaluate(jaxpr: Any, layout: Layout, position: Any, datum: Any) -> Array:
     """A traced log-density with other constants."""
-    return jax.core.eval_jaxpr(jaxpr, datum, layout.ravel(position))[0]
+    return jax.core.eval_jaxpr(jaxpr, datum[: len(jaxpr.constvars)], layout.ravel(position))[0]
+
+
+def _hidden(jaxpr: Any) -> list[Any]:
+    """Arrays that are constants of functions inside of a traced one, and so not its own."""
+    found: list[Any] = []
+    for value in jax.tree_util.tree_leaves([list(equation.params.values()) for equation in jaxpr.eqns]):
+        inner = getattr(value, "jaxpr", value)
+        if hasattr(inner, "eqns"):
+            found += [*getattr(value, "consts", ()), *_hidden(inner)]
+    return found

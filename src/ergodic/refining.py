@@ -43,7 +43,7 @@ class Judged(NamedTuple):
 def refine(
     sampler: Sampler, key: Array, *, steps: int | None = None, iterations: int = 100, particles: int = 256
 ) -> Sampler:
-    """A sampler with fewer steps, or the one given where that cannot be had at equal memory.
+    """A sampler with fewer steps, not certified yet, or the one given where that cannot be had at equal memory.
 
     Its ``record["memory"]`` has what the steps remember as tuned, and as they were.
 
@@ -83,7 +83,8 @@ def shortened(sampler: Sampler, steps: int) -> Sampler:
     params = _plain(sampler)
     chosen = np.linspace(0, params.schedule.step.shape[0] - 1, steps).round().astype(int)
     schedule = jax.tree_util.tree_map(lambda leaf: leaf[chosen], params.schedule)
-    return Sampler(sampler.target, sampler.method, params._replace(schedule=schedule), {}, Cost())
+    params = params._replace(schedule=schedule)
+    return replace(sampler, params=params, record={}, cost=Cost(), certificate=None)
 
 
 def judge(sampler: Sampler, key: Array, particles: int = _JUDGES) -> Judged:
@@ -116,9 +117,9 @@ def tune(sampler: Sampler, key: Array, iterations: int, particles: int) -> tuple
 
 def _plain(sampler: Sampler) -> GEIParams:
     """The sampler's parameters, if they are a greedy schedule in one metric."""
-    params = sampler.params
+    params = sampler.params if isinstance(sampler, Sampler) else None
     if not isinstance(params, GEIParams) or params.schedule.beta is not None:
-        raise ConfigError("refine needs a sampler of eg.GEI that is not annealed")
+        raise ConfigError(f"refine needs a sampler of eg.GEI, not annealed (of a family, a member's), not {sampler!r}")
     return params
 
 

@@ -54,13 +54,7 @@ class Sampler:
             chunk = positive_int(chunk, "chunk")
         draws = self.method.draw(self, require_key(key), n, chunk=chunk, progress=progress)
         draws = replace(draws, attributes=self.attributes(key))
-        lost = int(np.sum(~np.isfinite(draws.logdensity)))
-        if lost:
-            warnings.warn(
-                f"{lost:,} of {n:,} draws lie where log π* is not finite; leave them out, or narrow P0",
-                DrawsWarning,
-                stacklevel=2,
-            )
+        warn_of_lost(draws.logdensity)
         return draws
 
     @property
@@ -122,6 +116,17 @@ def fit(target: Target, key: Array, method: Any = None, *, progress: bool | None
     if isinstance(method, type) or not hasattr(method, "fit"):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
     return method.fit(target, require_key(key), progress=progress)
+
+
+def warn_of_lost(logdensity: np.ndarray) -> None:
+    """Warn whoever asked for draws of those that are nowhere."""
+    lost = int(np.sum(~np.isfinite(logdensity)))
+    if lost:
+        warnings.warn(
+            f"{lost:,} of {logdensity.size:,} draws lie where log π* is not finite; leave them out, or narrow P0",
+            DrawsWarning,
+            stacklevel=3,
+        )
 
 
 def require_key(key: Any) -> Array:

@@ -2,8 +2,9 @@
 
     samplers = eg.fit_many(family, jax.random.key(0))
     draws = samplers.sample(jax.random.key(1), 1_000)     # draws.unconstrained: (members, 1,000, dim)
-    samplers[3].certify(jax.random.key(2))                # an ordinary Sampler: save, certify, sample
     samplers.settled                                      # which members the schedule serves
+    samplers[3].certify(jax.random.key(2))                # an ordinary Sampler: save, certify, sample
+    samplers.save("family.ergodic")                       # eg.load("family.ergodic", family)
 
 Every member m has its own P0 and its own metric A_m; step sizes ε_t and lengths L_t are the family's
 (`tuning/family_walking.py`). Drawing is `GEI`'s chain with many members' particles in one ensemble.
@@ -12,6 +13,7 @@ Every member m has its own P0 and its own metric A_m; step sizes ε_t and length
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,13 +29,12 @@ from .drawing import default_chunk
 from .draws import Draws, constrained
 from .errors import ConfigError
 from .family import Family, FamilyDensity
-from .initial import diagonal
 from .kernels.affine import AffineHMC, AffineParams
 from .kernels.ensemble import BatchedDensity, Ensemble, Info, start
-from .methods.gei import _SCALES, GEI, GEIParams, Schedule
+from .methods.gei import GEI, GEIParams, Schedule
 from .mixture import KernelMixture
 from .programs import Cost, Stopwatch, compiled
-from .sampler import Sampler, require_key
+from .sampler import Sampler, require_key, warn_of_lost
 from .target import Target
 from .tuning.family_walking import FamilyWalked, Frames, pilot, prune, retune, stacked
 from .tuning.walking import generator
@@ -72,18 +73,10 @@ class FamilySampler:
 
     def __getitem__(self, index: int) -> Sampler:
         """One member's sampler, with its share of the cost."""
-        at, count = range(len(self))[index], len(self)
-        params = self.params._replace(
-            initial=jax.tree_util.tree_map(lambda leaf: leaf[at], self.params.initial),
-            metrics=jax.tree_util.tree_map(lambda leaf: leaf[at], self.params.metrics),
-        )
-        cost = Cost(
-            self.cost.gradients // count,
-            self.cost.depth,
-            self.cost.compile_seconds / count,
-            self.cost.run_seconds / count,
-        )
-        return Sampler(self.family[at], self.method, params, {"memory": self.memory[at : at + 1]}, cost)
+        at, params = range(len(self))[index], self.params
+        params = params._replace(initial=_one(params.initial, at), metrics=_one(params.metrics, at))
+        record = {"memory": self.memory[at : at + 1]}
+        return Sampler(self.family[at], self.method, params, record, _share(self.cost, len(self)))
 
     @property
     def depth(self) -> int:
@@ -131,7 +124,15 @@ class FamilySampler:
                         columns[name][real, draws] = values.reshape(block, size)[cut]
         cost = clock.cost(chunks * size * block * math.ceil(members / block) * self.depth, self.depth)
         logdensity = columns.pop("logdensity")
+        warn_of_lost(logdensity)
         return FamilyDraws(self, key, position, logdensity, columns, cost)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all members to one file, atomically; `ergodic.load(path, family)` reads it back."""
+        from .storage import save
+
+        record = {"settled": self.settled, "memory": self.memory}
+        save(Sampler(self.family[0], self.method, self.params, record, self.cost), path, members=len(self))
 
     def __repr__(self) -> str:
         return (
@@ -150,7 +151,7 @@ class FamilyDraws:
       key: the key they were made with.
       unconstrained: flat unconstrained positions, ``(members, n, dim)``.
       logdensity: log π*, ``(members, n)``.
-      stats: further values a draw, ``(members, n)``: ``acceptance_rate``.
+      stats: further values a draw, ``(members, n)``: ``acceptance_rate``, ``diverging``.
       cost: of all of them.
     """
 
@@ -170,22 +171,23 @@ class FamilyDraws:
     def __getitem__(self, index: int) -> Draws:
         """One member's draws."""
         at, sampler = range(len(self))[index], self.samplers[index]
-        count = len(self)
-        cost = Cost(self.cost.gradients // count, self.cost.depth, 0.0, self.cost.run_seconds / count)
         return Draws(
             sampler.target,
             self.unconstrained[at],
             self.logdensity[at],
             {name: column[at] for name, column in self.stats.items()},
-            cost=cost,
+            cost=_share(self.cost, len(self)),
             attributes=sampler.attributes(jax.random.fold_in(self.key, at)),
         )
 
     @cached_property
     def position(self) -> Any:
-        """The draws as a pytree with leading axes members and draws, constrained as the first member's are."""
+        """The draws as a pytree with leading axes members and draws, constrained as each member's target says."""
         members, n, dim = self.unconstrained.shape
-        flat = constrained(self.samplers.family[0], self.unconstrained.reshape(-1, dim))
+        targets = list(self.samplers.family)
+        if len({target.constrain for target in targets}) > 1:  # it may depend on their data
+            return stacked([constrained(*each) for each in zip(targets, self.unconstrained, strict=True)])
+        flat = constrained(targets[0], self.unconstrained.reshape(-1, dim))
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(members, n, *leaf.shape[1:]), flat)
 
     def __repr__(self) -> str:
@@ -200,7 +202,8 @@ def fit_many(targets: Family | Sequence[Target], key: Array, method: GEI | None 
       targets: a `Family`, or a list of targets that differ in the arrays they have closed over.
       key: a JAX random key.
       method: `GEI` with its settings; ``particles`` are a member's. None: 128, or as many as give the family 512, or
-        4 dim, up to 1,024, whichever is most. Nothing is certified or annealed: certify the members you doubt.
+        4 dim, up to 1,024, whichever is most. Nothing is certified or annealed, whatever ``method`` says: certify the
+        members you doubt.
     """
     family = targets if isinstance(targets, Family) else Family.of(targets)
     key, clock = require_key(key), Stopwatch()
@@ -208,11 +211,9 @@ def fit_many(targets: Family | Sequence[Target], key: Array, method: GEI | None 
         method = GEI(particles=max(128, -(-512 // len(family)), min(4 * family.dim, 1024)), certify=False)
     if not isinstance(method, GEI) or method.anneal:
         raise ConfigError(f"fit_many tunes by eg.GEI without annealing, not {method!r}")
-    starts = [] if family.prior is None else [family.prior]
-    starts += [diagonal(0.0, scale, family.dim, family.dtype) for scale in _SCALES]
-    way, particles = (family.density, family.data, method.kernel), method.particles
+    way, particles = (family, method.kernel), method.particles
     keys = [jax.random.fold_in(key, index) for index in range(3)]
-    found = pilot(*way, starts, keys[0], particles=particles, most=method.pilot)
+    found = pilot(*way, method.starts(family[0]), keys[0], particles=particles, most=method.pilot)
     initials = [
         KernelMixture.around(np.asarray(each.position), metric)
         for each, metric in zip(found.ensembles, found.metrics, strict=True)
@@ -234,6 +235,11 @@ def _params(initials: list[KernelMixture], walked: FamilyWalked) -> GEIParams:
 def _one(trees: Any, at: int) -> Any:
     """One row of every leaf."""
     return jax.tree_util.tree_map(lambda leaf: leaf[at], trees)
+
+
+def _share(cost: Cost, members: int) -> Cost:
+    """A member's part; depth is the same for all."""
+    return Cost(cost.gradients // members, cost.depth, cost.compile_seconds / members, cost.run_seconds / members)
 
 
 class _Framed(NamedTuple):

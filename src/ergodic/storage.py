@@ -4,8 +4,10 @@ The header, one JSON document under the metadata key ``ergodic``:
 
     schema       version of this layout; a newer one than the code knows is refused
     method, config, target (name, dim, dtype, leaves), source, cost, certificate, version, sha256 (of the arrays' bytes)
+    members      how many a family has, where it is one; its target is the first member's
 
 Arrays are named by their path: ``params/initial/mean``, ``params/transitions/log_step``, ``record/objective``, ...
+A family's have a leading axis of members, but for its schedule.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +27,13 @@ import numpy as np
 from ._version import __version__
 from .certificate import Certificate
 from .errors import StorageError
+from .family import Family
 from .programs import Cost
 from .sampler import Sampler
 from .target import Target
+
+if TYPE_CHECKING:
+    from .samplers import FamilySampler
 
 SCHEMA = 1
 
@@ -69,11 +75,11 @@ def require_writable(path: str | os.PathLike[str]) -> None:
         raise StorageError(f"{path} cannot be written: {error.strerror} ({path.parent})") from error
 
 
-def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
-    """Write a sampler to ``path``."""
+def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None = None) -> None:
+    """Write a sampler to ``path``; with ``members``, one whose parameters are a family's."""
     from safetensors.numpy import save as to_bytes
 
-    arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in _named_leaves(sampler.params)}
+    arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in named_leaves(sampler.params)}
     arrays |= {f"record/{name}": np.asarray(column) for name, column in sampler.record.items()}
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     header = {
@@ -86,17 +92,41 @@ def save(sampler: Sampler, path: str | os.PathLike[str]) -> None:
         "cost": asdict(sampler.cost),
         "certificate": None if sampler.certificate is None else sampler.certificate.to_dict(),
         "sha256": _digest(arrays),
+        **({} if members is None else {"members": members}),
     }
     write_atomically(path, to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
 
 
-def load(path: str | os.PathLike[str], target: Target) -> Sampler:
-    """Read a sampler back, for a target of the same shape. The log-density itself is not in the file."""
+@overload
+def load(path: str | os.PathLike[str], target: Target) -> Sampler: ...
+@overload
+def load(path: str | os.PathLike[str], target: Family) -> FamilySampler: ...
+def load(path: str | os.PathLike[str], target: Target | Family) -> Sampler | FamilySampler:
+    """Read a sampler back, for a target, or a family, of the same shape. The log-density itself is not in the file."""
+    if not isinstance(target, Target | Family):
+        raise StorageError(f"load needs the Target or Family that {path} was fitted to, not a {type(target).__name__}")
+    header, arrays = read(path)
+    saved, given = header.get("members"), len(target) if isinstance(target, Family) else None
+    if saved != given:
+        of = {count: "one target" if count is None else f"a family of {count}" for count in (saved, given)}
+        raise StorageError(f"{path} was fitted to {of[saved]}, but '{target.name}' is {of[given]}")
+    if not isinstance(target, Family):
+        return _assemble(path, target, header, arrays)
+    from .samplers import FamilySampler
+
+    sampler = _assemble(path, target[0], header, arrays)
+    settled, memory = (sampler.record.get(name, np.zeros(0)) for name in ("settled", "memory"))
+    if not settled.shape == memory.shape == (given,):
+        raise StorageError(f"{path} is damaged: it does not say which members have settled")
+    return FamilySampler(target, sampler.method, sampler.params, settled, memory, sampler.cost)
+
+
+def _assemble(
+    path: str | os.PathLike[str], target: Target, header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Sampler:
+    """The sampler that a file holds; of a family, with every member's parameters."""
     from .methods import METHODS
 
-    if not isinstance(target, Target):
-        raise StorageError(f"load needs the Target that {path} was fitted to, not a {type(target).__name__}")
-    header, arrays = read(path)
     wanted, found = header["target"], _describe(target)
     for field in ("leaves", "dtype"):
         if wanted[field] != found[field]:
@@ -111,13 +141,13 @@ def load(path: str | os.PathLike[str], target: Target) -> Sampler:
         method = METHODS[header["method"]](**header["config"])
         if hasattr(method, "shapes"):  # tuning chose them
             found_shapes = {name.removeprefix("params/"): array.shape for name, array in arrays.items()}
-            template = method.shapes(target, found_shapes)
+            template = method.shapes(target, found_shapes, header.get("members"))
         else:
             template = jax.eval_shape(lambda key: method.begin(target, key), jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
     leaves = []
-    for name, leaf in _named_leaves(template):
+    for name, leaf in named_leaves(template):
         array = arrays.get(f"params/{name}")
         if array is None:
             raise StorageError(f"{path} is damaged: it has no array 'params/{name}'")
@@ -172,7 +202,8 @@ def _describe(target: Target) -> dict[str, Any]:
     return {"name": target.name, "dim": target.dim, "dtype": str(target.dtype), "leaves": leaves}
 
 
-def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+def named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    """Every leaf with its path, ``a/b/0``: what its array is called in a file."""
     paths = jax.tree_util.tree_flatten_with_path(tree)[0]
     return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in paths]
 

@@ -1,5 +1,7 @@
 """Joint refinement: its gradient, and what `eg.refine` does with a greedy schedule."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -109,12 +111,14 @@ def test_refining_shortens_a_schedule_at_equal_memory(greedy, tmp_path):
 
 def test_a_number_of_steps_is_what_one_gets(greedy):
     assert eg.refine(greedy, KEY, steps=2, iterations=5).params.schedule.step.shape == (2,)
-    assert shortened(greedy, 3).params.schedule.leapfrogs.shape == (3,)
+    short = shortened(replace(greedy, source={"builtin": "gaussian"}), 3)
+    assert short.params.schedule.leapfrogs.shape == (3,) and short.source == {"builtin": "gaussian"}
 
 
 def test_what_cannot_be_refined_is_refused(greedy, gaussian_sampler):
-    with pytest.raises(eg.ConfigError, match=r"sampler of eg\.GEI"):
-        eg.refine(gaussian_sampler, KEY)
+    for other in (gaussian_sampler, greedy.target):
+        with pytest.raises(eg.ConfigError, match=r"sampler of eg\.GEI"):
+            eg.refine(other, KEY)
     with pytest.raises(eg.ConfigError, match="would not shorten"):
         eg.refine(greedy, KEY, steps=1000)
     with pytest.raises(eg.ConfigError, match="iterations"):

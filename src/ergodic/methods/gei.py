@@ -254,11 +254,15 @@ class GEI:
             params.initial, AffineParams(schedule.step, schedule.leapfrogs, at(params.metrics, schedule.which))
         )
 
-    def shapes(self, target: Target, found: dict[str, tuple[int, ...]]) -> GEIParams:
-        """The shapes that arrays of a file must have: T, the number of centres and the form of metrics are its own."""
+    def shapes(self, target: Target, found: dict[str, tuple[int, ...]], members: int | None = None) -> GEIParams:
+        """The shapes that arrays of a file must have: T, the number of centres and the form of metrics are its own.
+
+        With ``members``, those of a family, whose P0 and metrics have an axis of members first.
+        """
+        family = () if members is None else (members,)
         try:
-            steps, centres = found["schedule/step"][0], found["initial/centres"][0]
-            count = found["metrics/root" if "metrics/root" in found else "metrics/scale"][0]
+            steps, centres = found["schedule/step"][0], found["initial/centres"][len(family)]
+            count = found["metrics/root" if "metrics/root" in found else "metrics/scale"][len(family)]
             rank = found["metrics/vectors"][-1] if "metrics/vectors" in found else 0
         except (KeyError, IndexError) as error:
             raise StorageError(f"no schedule in it: {error}") from error
@@ -275,7 +279,9 @@ class GEI:
         beta = real(steps) if "schedule/beta" in found else None
         counts: Any = jax.ShapeDtypeStruct((steps,), np.int32)  # type: ignore[no-untyped-call]
         return GEIParams(
-            KernelMixture(real(centres, dim), metric()), Schedule(real(steps), counts, counts, beta), metric(count)
+            KernelMixture(real(*family, centres, dim), metric(*family)),
+            Schedule(real(steps), counts, counts, beta),
+            metric(*family, count),
         )
 
     def attributes(self) -> dict[str, Any]:

@@ -18,26 +18,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..checks import insist, judged, require_usable
 from ..errors import TargetError
-from ..family import FamilyDensity
+from ..family import Family, FamilyDensity
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, start
 from ..kernels.metric import Diagonal
 from ..mixture import KernelMixture
 from ..programs import compiled
 from .ensemble_metric import metric_of
-from .greedy import REPEAT, SEARCH, TRANSIENT, Chosen, Walk, advance, begin
-from .walking import CHUNK, generator, remembered, rescued, still
+from .greedy import REPEAT, TRANSIENT, Chosen, Walk, advance, begin
+from .walking import (
+    CHUNK,
+    FIRST_STEP,
+    FORGOTTEN,
+    LEAST,
+    MIXED,
+    RACED,
+    behind,
+    generator,
+    modes_of,
+    remembered,
+    rescued,
+    still,
+)
 
-_FIRST_STEP = 0.5
-_TRANSIENT = 8
-_MIXED = 0.5
 _NEARLY = 0.9
-_LEAST = 8
 _SHUFFLES = 100
 _STRAY = 4.0
-_TOGETHER = 0.168
-"""3.8/√512: the limit of `walking.forgotten` for as many particles."""
+_TOGETHER = 512
+"""Particles whose limit in `walking.forgotten` is asked of the family as a whole, where it has as many."""
 
 
 class Frames(NamedTuple):
@@ -87,13 +97,12 @@ class FamilyWalked(NamedTuple):
 class _Walker:
     """A walk of all members at once."""
 
-    def __init__(
-        self, density: FamilyDensity, data: Any, kernel: AffineHMC, positions: np.ndarray, step: Any, key: Array
-    ):
-        self.density, self.data, self.kernel, self.key, self.rng = density, data, kernel, key, generator(key)
+    def __init__(self, family: Family, kernel: AffineHMC, positions: np.ndarray, step: Any, key: Array):
+        self.density, self.data, self.kernel, self.key = family.density, family.data, kernel, key
+        self.rng = generator(key)
         self.members, self.particles, dim = positions.shape
-        rows = positions.reshape(-1, dim)
-        self.walk: Walk = begin(compiled(_start, (density,), data, rows)(data, rows), step)
+        args = (self.data, positions.reshape(-1, dim))
+        self.walk: Walk = begin(compiled(_start, (self.density,), *args)(*args), step)
         self.metrics: list[Any] = []
         self.chosen: list[Chosen] = []
         self.made = 0
@@ -154,39 +163,39 @@ class _Walker:
 
 
 def pilot(
-    density: FamilyDensity, data: Any, kernel: AffineHMC, starts: list[Any], key: Array, *, particles: int, most: int
+    family: Family, kernel: AffineHMC, starts: list[Any], key: Array, *, particles: int, most: int
 ) -> FamilyWalked:
     """Find every member from the best of several starts, given from wide to narrow, the same for all."""
-    members = jax.tree_util.tree_leaves(data)[0].shape[0]
+    members, dim = len(family), family.dim
     runners: list[_Walker] = []
     for index, initial in enumerate(starts):
         walk_key = jax.random.fold_in(key, index)
         rng = generator(walk_key)
         positions = np.stack([initial.sample_on_host(rng, particles) for _ in range(members)])
-        walker = _Walker(density, data, kernel, positions, _FIRST_STEP, walk_key)
-        lost = np.flatnonzero(
-            ~np.isfinite(np.asarray(walker.walk.ensemble.logdensity)).reshape(members, -1).any(axis=1)
-        )
-        if lost.size:
+        walker = _Walker(family, kernel, positions, FIRST_STEP, walk_key)
+        starting = walker.split()
+        lost = [at for at, each in enumerate(starting) if not np.isfinite(each.logdensity).any()]
+        if lost:
             continue
+        _insist(family, starting)
         walker.rescue(np.inf)
-        walker.go([TRANSIENT] * _TRANSIENT, measure=True)
-        walker.rescue(_behind(density.layout.dim))
+        walker.go([TRANSIENT] * RACED, measure=True)
+        walker.rescue(behind(dim))
         runners.append(walker)
     if not runners:
-        raise TargetError(f"log π* of member {lost[0]} is not finite anywhere at the start: give `prior`, or check it")
+        require_usable(family[lost[0]], key, starts[-1])
+        raise TargetError(f"'{family[lost[0]].name}' has no finite log-density where it starts: give a `prior`")
     levels = np.stack([runner.levels() for runner in runners])
-    dim = density.layout.dim
     best = runners[int(np.argmax((levels >= levels.max(axis=0) - 0.5 * dim).mean(axis=1)))]
     arrived = settled = np.zeros(members, bool)
     while best.made < most and settled.mean() < _NEARLY:
         before, level = best.split(), best.levels()
-        best.go(_modes(CHUNK) if arrived.all() else [TRANSIENT] * CHUNK, measure=True)
-        best.rescue(_behind(dim))
+        best.go(modes_of(CHUNK) if arrived.all() else [TRANSIENT] * CHUNK, measure=True)
+        best.rescue(behind(dim))
         arrived = arrived | (best.levels() < level + dim)
         if arrived.all():
             triples = zip(before, best.split(), best.metrics, strict=True)
-            settled = np.array([remembered(b, a, m) < _MIXED and still(b, a, m) for b, a, m in triples])
+            settled = np.array([remembered(b, a, m) < MIXED and still(b, a, m) for b, a, m in triples])
     best.measure()
     others = sum(runner.gradients() for runner in runners if runner is not best)
     walked = best.done(settled, np.full(members, np.nan))
@@ -194,8 +203,7 @@ def pilot(
 
 
 def retune(
-    density: FamilyDensity,
-    data: Any,
+    family: Family,
     kernel: AffineHMC,
     initials: list[KernelMixture],
     found: FamilyWalked,
@@ -205,12 +213,12 @@ def retune(
     most: int,
 ) -> FamilyWalked:
     """Choose the schedule on fresh particles of every member's P0, each in its fixed frame."""
-    walker = _fresh(density, data, kernel, initials, found, particles, key)
+    walker = _fresh(family, kernel, initials, found, particles, key)
     origin, first = walker.split(), None
     settled = memory = np.zeros(len(initials))
     while walker.made < most:
         before = walker.split()
-        walker.go(_modes(CHUNK // 2), measure=False)
+        walker.go(modes_of(CHUNK // 2), measure=False)
         settled, memory = forgotten(origin, before, walker.split(), walker.metrics)
         if settled.mean() < _NEARLY:
             first = None
@@ -222,8 +230,7 @@ def retune(
 
 
 def prune(
-    density: FamilyDensity,
-    data: Any,
+    family: Family,
     kernel: AffineHMC,
     initials: list[KernelMixture],
     walked: FamilyWalked,
@@ -232,7 +239,7 @@ def prune(
     particles: int,
 ) -> FamilyWalked:
     """Fresh particles through the schedule: drop the last steps that they do not need; who has settled, and who not."""
-    walker = _fresh(density, data, kernel, initials, walked, particles, key)
+    walker = _fresh(family, kernel, initials, walked, particles, key)
     origin, chosen, count = walker.split(), walked.chosen, len(walked.chosen.step)
     seen: list[tuple[int, np.ndarray, np.ndarray]] = []
     for at in range(0, count, CHUNK // 2):
@@ -244,7 +251,7 @@ def prune(
             )
             walker.go([REPEAT], measure=False)
         seen.append((until, *forgotten(origin, before, walker.split(), walker.metrics)))
-    good = [settled.mean() >= _NEARLY and until >= min(_LEAST, count) for until, settled, _ in seen]
+    good = [settled.mean() >= _NEARLY and until >= min(LEAST, count) for until, settled, _ in seen]
     lasting = next((i for i in range(len(seen)) if all(good[i:])), len(seen) - 1)
     needed, settled, memory = seen[lasting]
     kept = Chosen(*(leaf[:needed] for leaf in chosen))
@@ -259,7 +266,7 @@ def forgotten(
 
     A member's limit is what chance gives it: four standard deviations above the average of what particles "remember" of
     the starts of others. Few particles see little by themselves: none has settled while the family as a whole remembers
-    more than 512 particles would see.
+    more than chance gives 512 particles, or as many as it has.
     """
     dim, rng = now[0].position.shape[1], np.random.default_rng(0)
     trios = list(zip(origin, now, metrics, strict=True))
@@ -268,7 +275,8 @@ def forgotten(
     limit = np.mean(by_chance) + 4 * np.std(by_chance)
     stand = np.array([still(b, n, m) for b, n, m in zip(before, now, metrics, strict=True)])
     together = remembered(_pooled(origin, now, metrics), _pooled(now, now, metrics), Diagonal(cast(Any, np.ones(dim))))
-    return (memory < limit) & stand & (together < _TOGETHER), memory
+    seen = min(_TOGETHER, sum(len(each.position) for each in now))
+    return (memory < limit) & stand & (together < FORGOTTEN / np.sqrt(seen)), memory
 
 
 def _shuffled(ensemble: Ensemble, rng: np.random.Generator) -> Ensemble:
@@ -296,9 +304,16 @@ def stacked(parts: list[Any]) -> Any:
     return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *parts)
 
 
+def _insist(family: Family, starting: list[Ensemble]) -> None:
+    """Refuse the first member whose log-density is not usable where it starts."""
+    for index, each in enumerate(starting):
+        checks = judged(family[0], np.asarray(each.logdensity), np.asarray(each.gradient))
+        if any(check.status == "failed" for check in checks):
+            insist(family[index], checks)
+
+
 def _fresh(
-    density: FamilyDensity,
-    data: Any,
+    family: Family,
     kernel: AffineHMC,
     initials: list[KernelMixture],
     found: FamilyWalked,
@@ -307,18 +322,9 @@ def _fresh(
 ) -> _Walker:
     rng = generator(key)
     positions = np.stack([initial.sample_on_host(rng, particles) for initial in initials])
-    walker = _Walker(density, data, kernel, positions, found.step, key)
+    walker = _Walker(family, kernel, positions, found.step, key)
     walker.metrics = found.metrics
     return walker
-
-
-def _modes(count: int) -> list[int]:
-    """Every fourth step searches for its length."""
-    return [SEARCH if index % 4 == 0 else REPEAT for index in range(count)]
-
-
-def _behind(dim: int) -> float:
-    return 6.0 * dim + 20
 
 
 def _start(density: FamilyDensity, data: Any, rows: Array) -> Ensemble:

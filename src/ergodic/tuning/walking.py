@@ -28,13 +28,13 @@ from .ensemble_metric import metric_of
 from .greedy import FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, advance, begin
 
 CHUNK = 8
-_FIRST_STEP = 0.5
+FIRST_STEP = 0.5
 _UNSETTLED = 1e-3
-_FORGOTTEN = 3.8  # in units of 1/√N, what chance gives two hundred correlations
-_MIXED = 0.5
-_LEAST = 8
+FORGOTTEN = 3.8  # in units of 1/√N, what chance gives two hundred correlations
+MIXED = 0.5
+LEAST = 8
 _DEEPEST = 2000
-_TRANSIENT = 8
+RACED = 8
 
 
 class Walked(NamedTuple):
@@ -102,8 +102,8 @@ def pilot(target: Target, kernel: AffineHMC, starts: list[Any], key: Array, *, p
         if not np.isfinite(values).any():
             continue
         insist(target, judged(target, values, gradients))
-        walker = _Walker(density, kernel, rescued(ensemble, np.inf, rng), _FIRST_STEP, walk_key)
-        walker.go([TRANSIENT] * _TRANSIENT, measure=True)
+        walker = _Walker(density, kernel, rescued(ensemble, np.inf, rng), FIRST_STEP, walk_key)
+        walker.go([TRANSIENT] * RACED, measure=True)
         _rescue(walker)
         runners.append(walker)
     if not runners:
@@ -117,11 +117,11 @@ def pilot(target: Target, kernel: AffineHMC, starts: list[Any], key: Array, *, p
     raced, arrived, settled = best.depth(), False, False
     while best.made < most and not settled:
         before, level = best.walk.ensemble, _level(best)
-        best.go(_modes(CHUNK) if arrived else [TRANSIENT] * CHUNK, measure=True)
+        best.go(modes_of(CHUNK) if arrived else [TRANSIENT] * CHUNK, measure=True)
         _rescue(best)
         after = best.walk.ensemble
         arrived = arrived or _level(best) < level + dim
-        settled = arrived and still(before, after, best.metric) and remembered(before, after, best.metric) < _MIXED
+        settled = arrived and still(before, after, best.metric) and remembered(before, after, best.metric) < MIXED
     best.metric = metric_for(best.walk.ensemble)
     more = best.depth() - raced
     return best.done(settled, np.nan)._replace(depth=deepest + more, gradients=total + more * particles)
@@ -149,7 +149,7 @@ def retune(
     first, settled = None, False
     while walker.made < most and walker.depth() < _DEEPEST:
         before = walker.walk.ensemble
-        walker.go(_modes(CHUNK // 2, fine=least > 0), measure=False)
+        walker.go(modes_of(CHUNK // 2, fine=least > 0), measure=False)
         settled = forgotten(origin, before, walker.walk.ensemble, metric)
         if not settled:
             first = None
@@ -178,7 +178,7 @@ def prune(density: Density, kernel: AffineHMC, initial: Any, walked: Walked, key
             needed = min(needed, at + CHUNK // 2)
         else:
             needed = len(chosen.step)
-    needed = max(_LEAST, math.ceil(1.5 * needed))
+    needed = max(LEAST, math.ceil(1.5 * needed))
     kept = Chosen(*(leaf[:needed] for leaf in chosen))
     cost = walked.depth + walker.depth(), walked.gradients + walker.depth() * particles
     return walked._replace(chosen=kept, depth=cost[0], gradients=cost[1])
@@ -186,7 +186,7 @@ def prune(density: Density, kernel: AffineHMC, initial: Any, walked: Walked, key
 
 def forgotten(origin: Ensemble, before: Ensemble, now: Ensemble, metric: Any) -> bool:
     """Whether particles remember nothing of their start, and averages stand still."""
-    limit = _FORGOTTEN / np.sqrt(now.position.shape[0])
+    limit = FORGOTTEN / np.sqrt(now.position.shape[0])
     return bool(remembered(origin, now, metric) < limit) and still(before, now, metric)
 
 
@@ -217,6 +217,11 @@ def rescued(ensemble: Ensemble, depth: float, rng: np.random.Generator) -> Ensem
         return ensemble
     chosen = np.where(good, np.arange(len(good)), rng.choice(np.flatnonzero(good), len(good)))
     return Ensemble(*(cast(Any, np.asarray(leaf)[chosen]) for leaf in ensemble))
+
+
+def behind(dim: int) -> float:
+    """How far below the median of log π* a particle is hopeless."""
+    return 6.0 * dim + 20
 
 
 def still(before: Ensemble, after: Ensemble, metric: Any) -> bool:
@@ -253,7 +258,7 @@ def _functions(ensemble: Ensemble, frame: Ensemble, metric: Any) -> np.ndarray:
     return np.concatenate(columns, axis=1, dtype=np.float64)
 
 
-def _modes(count: int, fine: bool = False) -> list[int]:
+def modes_of(count: int, fine: bool = False) -> list[int]:
     """Every fourth step searches for its length; every other one is fine, where that is asked for."""
     pattern = (SEARCH, FINE, REPEAT, FINE) if fine else (SEARCH, REPEAT, REPEAT, REPEAT)
     return [pattern[index % 4] for index in range(count)]
@@ -266,7 +271,7 @@ def _level(walker: _Walker) -> float:
 
 def _rescue(walker: _Walker) -> None:
     ensemble = walker.walk.ensemble
-    kept = rescued(ensemble, 6.0 * ensemble.position.shape[1] + 20, walker.rng)
+    kept = rescued(ensemble, behind(ensemble.position.shape[1]), walker.rng)
     walker.walk = walker.walk._replace(ensemble=kept)
 
 
