@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ErgodicError
-from . import benches, certificates, data, models, studies
+from . import benches, certificates, data, generative, models, studies
 from .console import say
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     epilog="Add --debug to any command to see the full traceback of an error.",
 )
 reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
+models_of_images = typer.Typer(no_args_is_help=True, help="Deep generative models: train, and judge by likelihood.")
 bench = typer.Typer(no_args_is_help=True, help="Measure the library against its own claims and against its peers.")
 data_sets = typer.Typer(no_args_is_help=True, help="The data sets: what there is, fetch what is missing.")
 
@@ -41,6 +42,10 @@ reproduce.command()(studies.entropy)
 reproduce.command()(studies.synthetic)
 reproduce.command()(studies.floor)
 reproduce.command()(studies.safeguards)
+reproduce.command("generative")(generative.reproduce)
+app.add_typer(models_of_images, name="generative")
+models_of_images.command()(generative.train)
+models_of_images.command()(generative.judge)
 app.add_typer(bench, name="bench")
 bench.command("certificate")(certificates.calibrate)
 bench.command()(benches.posteriors)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..errors import ConfigError
-from ..kernels.annealed import Annealed, begin, log_ratio
+from ..kernels.annealed import begin
 from ..programs import compiled
 from ..sampler import Sampler
 from ..target import Density
@@ -49,17 +49,6 @@ def sandwich(sampler: Sampler, key: Array, exact: np.ndarray) -> Sandwich:
 
 
 def _backward(method: Any, density: Density, params: Any, exact: Array, key: Array) -> Array:
-    """log w of each run from β = 1 to 0: the forward chain's moves in the opposite order."""
+    """log w of each run from β = 1 to 0."""
     momentum_key, chain_key = jax.random.split(key)
-    state = begin(density.batched, exact, momentum_key)
-
-    def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], None]:
-        state, log_weight = carry
-        before, beta, key = inputs
-        state, _ = method.move(density, params, beta, state, key)
-        return (state, log_weight + (beta - before) * log_ratio(params.initial, state)), None
-
-    keys = jax.random.split(chain_key, params.betas.shape[0] - 1)
-    inputs = (params.betas[:-1][::-1], params.betas[1:][::-1], keys)
-    (_, log_weight), _ = jax.lax.scan(move, (state, jnp.zeros_like(state.logdensity)), inputs)
-    return log_weight
+    return method.backward(density, params, begin(density.batched, exact, momentum_key), chain_key)

@@ -13,6 +13,7 @@ leapfrogs, acceptance about 0.7);
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,8 +37,16 @@ class HAISParams(NamedTuple):
     """p0, the moves' step size, and the temperatures."""
 
     initial: DiagonalGaussian
-    log_step: Float[Array, "dim"]
+    log_step: Float[Array, "*temperatures dim"]
+    """One for all temperatures, or one each."""
     betas: Float[Array, "temperatures_plus_one"]
+
+
+def moves(params: HAISParams, key: Array) -> tuple[Array, Array, Array, Array]:
+    """Of every move in turn: the temperature before, its own, its log step size and its key."""
+    count = params.betas.shape[0] - 1
+    steps = jnp.broadcast_to(params.log_step, (count, params.log_step.shape[-1]))
+    return params.betas[:-1], params.betas[1:], steps, jax.random.split(key, count)
 
 
 def schedule(kind: str, temperatures: int) -> np.ndarray:
@@ -126,31 +135,53 @@ class HAIS:
         return Sampler(target, self, params._replace(log_step=pilot.log_step), record, cost)
 
     def forward(
-        self, density: Density, params: HAISParams, state: Annealed, key: Array
-    ) -> tuple[Annealed, Array, Array]:
-        """From β = 0 to 1: the final state, log w, and the mean acceptance at each temperature."""
+        self,
+        density: Density,
+        params: HAISParams,
+        state: Annealed,
+        key: Array,
+        observe: Callable[[Annealed], Any] = lambda state: None,
+    ) -> tuple[Annealed, Array, Array, Any]:
+        """From β = 0 to 1: the final state, log w, the mean acceptance at each temperature, and what was observed."""
 
-        def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], tuple[Array, Array]]:
+        def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], tuple[Array, Any]]:
             state, log_weight = carry
-            before, beta, key = inputs
+            before, beta, step, key = inputs
             log_weight = log_weight + (beta - before) * log_ratio(params.initial, state)
-            state, acceptance = self.move(density, params, beta, state, key)
-            return (state, log_weight), (jnp.mean(acceptance), jnp.mean(state.logdensity))
+            state, acceptance = self.move(density, params.initial, beta, step, state, key)
+            return (state, log_weight), (jnp.mean(acceptance), observe(state))
 
-        keys = jax.random.split(key, params.betas.shape[0] - 1)
         begin = (state, jnp.zeros_like(state.logdensity))
-        (end, log_weight), (acceptance, _) = jax.lax.scan(move, begin, (params.betas[:-1], params.betas[1:], keys))
-        return end, log_weight, acceptance
+        (end, log_weight), (acceptance, observed) = jax.lax.scan(move, begin, moves(params, key))
+        return end, log_weight, acceptance, observed
+
+    def backward(self, density: Density, params: HAISParams, state: Annealed, key: Array) -> Float[Array, "particles"]:
+        """From β = 1 to 0, the forward chain's moves in the opposite order: log w of each run."""
+
+        def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], None]:
+            state, log_weight = carry
+            before, beta, step, key = inputs
+            state, _ = self.move(density, params.initial, beta, step, state, key)
+            return (state, log_weight + (beta - before) * log_ratio(params.initial, state)), None
+
+        begin = (state, jnp.zeros_like(state.logdensity))
+        return jax.lax.scan(move, begin, moves(params, key), reverse=True)[0][1]
 
     def move(
-        self, density: Density, params: HAISParams, beta: Array, state: Annealed, key: Array
+        self,
+        density: Density,
+        initial: DiagonalGaussian,
+        beta: Array,
+        log_step: Float[Array, "dim"],
+        state: Annealed,
+        key: Array,
     ) -> tuple[Annealed, Float[Array, "particles"]]:
         """One annealed move at β."""
         return annealed_move(
             density.batched,
-            params.initial,
+            initial,
             beta,
-            jnp.exp(params.log_step),
+            jnp.exp(log_step),
             state,
             key,
             leapfrogs=self.leapfrogs,
@@ -161,7 +192,7 @@ class HAIS:
         """Independent weighted draws."""
         start_key, momentum_key, chain_key = jax.random.split(key, 3)
         state = begin(density.batched, params.initial.sample(start_key, particles), momentum_key)
-        end, log_weight, acceptance = self.forward(density, params, state, chain_key)
+        end, log_weight, acceptance, _ = self.forward(density, params, state, chain_key)
         return Batch(end.position, end.logdensity, {"log_weight": log_weight}, {"acceptance": acceptance})
 
     def attributes(self) -> dict[str, Any]:

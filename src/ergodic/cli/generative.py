@@ -1,0 +1,139 @@
+"""Commands for deep generative models: train one, judge one, and the paper's section 4.2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .console import Out, Seed, console, say
+from .studies import show_tables
+
+Data = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
+
+
+def reproduce(
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper (GPU).")] = "cpu",
+    data: Data = "digits",
+    out: Out = Path("runs/generative"),
+    methods: Annotated[list[str] | None, typer.Option(help="Some ways of training only; repeatable.")] = None,
+    seeds: Annotated[list[int] | None, typer.Option(help="Some seeds only; repeatable.")] = None,
+    collect: Annotated[bool, typer.Option("--collect", help="Train nothing; tables of what is finished.")] = False,
+) -> None:
+    """Section 4.2: a chain as the encoder of a deep generative model, against VAE, HVI and HVAE, at equal time.
+
+    A run that was stopped goes on where it was, in the middle of training too, when it is started again with the same
+    --out. With --methods or --seeds the work can be shared between processes; then --collect.
+    """
+    from ..experiments.generative import reproduce as run
+    from ..report.page import write_page
+    from ..storage import require_writable
+
+    require_writable(out / "results.json")
+    with console.status("training") as status:
+        results = run(
+            preset,
+            out,
+            say,
+            data=data,
+            methods=methods or None,
+            seeds=seeds or None,
+            collect=collect,
+            tell=lambda name, row: status.update(f"{name}: {describe(row)}"),
+        )
+    show_tables(results["tables"])
+    if not (methods or seeds):
+        say(f"\nreport   {write_page(out)}")
+
+
+def train(
+    method: Annotated[
+        str, typer.Option(help="VAE, HVI, HVAE, HVAE tempered, HEI, HEI warm or HEI warm whitened.")
+    ] = "HEI",
+    data: Data = "digits",
+    budget: Annotated[str, typer.Option(help="90s, 30m, 2h, or a number of epochs.")] = "60s",
+    steps: Annotated[int, typer.Option(help="T, transitions of the chain.")] = 10,
+    leapfrogs: Annotated[int, typer.Option(help="L, leapfrogs a transition.")] = 5,
+    batch: Annotated[int, typer.Option(help="Images an iteration.")] = 128,
+    seed: Seed = 0,
+    out: Out = Path("runs/model"),
+) -> None:
+    """Train a decoder with an encoder. A run that was stopped goes on from its checkpoint in --out."""
+    import jax
+
+    from ..datasets.images import load
+    from ..generative.recipes import recipe
+    from ..generative.training import parse_budget
+    from ..generative.training import train as run
+    from ..storage import require_writable, write_atomically
+
+    chosen, spent = recipe(method, steps, leapfrogs, batch), parse_budget(budget)
+    require_writable(out / "checkpoint")
+    with console.status("compiling") as status:
+        images = load(data)
+        trained = run(
+            images.train,
+            chosen,
+            spent,
+            jax.random.key(seed),
+            out,
+            tell=lambda row: status.update(describe(row)),
+        )
+    model = {"data": data, "method": method, "steps": steps, "leapfrogs": leapfrogs, "batch": batch, "seed": seed}
+    write_atomically(out / "model.json", (json.dumps(model, indent=1) + "\n").encode())
+    say(
+        f"{method} on {data}: {trained.iterations:,} iterations "
+        f"({trained.iterations * batch / len(images.train):,.1f} epochs) in {trained.seconds:,.1f} s, "
+        f"compiling {trained.compile_seconds:.1f} s apart; objective {trained.history['objective'][-1]:.3f}"
+    )
+    say(f"checkpoint  {out / 'checkpoint'}\njudge it    ergodic generative judge {out}")
+
+
+def judge(
+    run: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
+    images: Annotated[int, typer.Option(help="Test images.")] = 100,
+    temperatures: Annotated[int, typer.Option(help="Of the annealing.")] = 1000,
+    chains: Annotated[int, typer.Option(help="An image.")] = 16,
+    simulated: Annotated[int, typer.Option(help="Images made up by the model, for the sandwich.")] = 50,
+    seed: Seed = 0,
+) -> None:
+    """Test log-likelihood of a trained model, its errors, and the width of its sandwich."""
+    import jax
+
+    from ..datasets.images import load
+    from ..errors import StorageError
+    from ..generative.likelihood import Annealing, log_likelihood, sandwich
+    from ..generative.recipes import recipe
+    from ..generative.training import read_mark
+
+    file = run / "model.json"
+    if not file.is_file():
+        raise StorageError(f"{file}: there is no such file; `ergodic generative train --out {run}` writes it")
+    model = json.loads(file.read_text())
+    data = load(model["data"])
+    chosen = recipe(model["method"], model["steps"], model["leapfrogs"], model["batch"])
+    kept = read_mark(run, "checkpoint", data.train.shape[1], chosen, len(data.train))
+    annealing, key = Annealing(temperatures, 2, chains), jax.random.key(seed)
+    with console.status("annealing"):
+        found = log_likelihood(kept.state.decoder, data.test[:images], key, annealing).summary()
+        width = sandwich(kept.state.decoder, key, simulated, annealing)
+    say(
+        f"{model['method']} on {model['data']} after {kept.seconds:,.1f} s\n"
+        f"log p(y)   {found['log_likelihood']:.3f}  ± {found['error']:.3f} Monte Carlo  "
+        f"± {found['error_over_images']:.2f} over {found['images']} test images\n"
+        f"ESS        {found['effective']:.1f} of {chains} chains\n"
+        f"sandwich   {width.width:.3f} ± {width.error:.3f} nats, on {simulated} images that the model made up"
+    )
+
+
+def describe(row: dict[str, Any]) -> str:
+    """One line of progress."""
+    more = "".join(f"  {name} {row[name]:.2f}" for name in ("acceptance", "scale") if name in row)
+    left, spent = row["left"], 1 - row["left"]
+    remaining = row["seconds"] * left / spent if spent > 0 else float("inf")
+    return (
+        f"iteration {row['iteration']:,}  objective {row['objective']:.2f}{more}  "
+        f"{row['rate']:,.0f} images/s  {row['seconds']:,.0f} s  about {max(remaining, 0):,.0f} s left"
+    )

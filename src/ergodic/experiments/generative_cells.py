@@ -1,0 +1,140 @@
+"""Cells of the generative study: one way of training on one data set with one seed, trained, judged, kept on disk.
+
+A cell's folder has its checkpoint, the models kept at parts of the budget, and for each of those a likelihood file; a
+study that was killed goes on in the middle of a training run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..datasets import images as image_data
+from ..generative.checkpoints import write_checkpoint
+from ..generative.importance import importance_bound
+from ..generative.likelihood import Annealing, log_likelihood, sandwich
+from ..generative.training import Budget, Recipe, Trained, read_mark, train
+from ..storage import write_atomically
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is trained and how it is judged.
+
+    Attributes:
+      data: of which images.
+      label: what the recipe is called.
+      marks: parts of the budget after which the model is judged; the last is 1.
+      judged: test images, the same for all cells.
+      simulated: images made up by the model, for the sandwich.
+      importance: draws an image of the importance-weighted bound.
+    """
+
+    data: str
+    label: str
+    recipe: Recipe
+    seed: int
+    budget: Budget
+    marks: tuple[float, ...]
+    annealing: Annealing
+    judged: int
+    simulated: int
+    importance: int
+
+    def folder(self, root: Path) -> Path:
+        """Where it is kept; the name holds a hash of the settings."""
+        settings = json.dumps([self.recipe.describe(), asdict(self.budget)], sort_keys=True)
+        mark = hashlib.sha256(settings.encode()).hexdigest()[:8]
+        return root / f"{self.data}-{self.label.replace(' ', '_')}-{self.seed}-{mark}"
+
+    def inherit(self, root: Path, other: Cell) -> None:
+        """Take the first stage from a cell that is nothing but that stage, where it is on disk: it is the same run."""
+        here, end = self.folder(root), self.recipe.ends()[0]
+        first = replace(self.recipe, stages=other.recipe.stages) == other.recipe
+        same = first and other.recipe.stages[0].encoder == self.recipe.stages[0].encoder and other.seed == self.seed
+        there = other.folder(root) / f"mark-{end:g}"
+        if not same or end == 1 or (here / "checkpoint").is_file() or not there.is_file():
+            return
+        for mark in (*(mark for mark in self.marks if mark <= end), end):
+            write_checkpoint(here / f"mark-{mark:g}", self.recipe.describe(), other.model(root, mark))
+        write_checkpoint(here / "checkpoint", self.recipe.describe(), other.model(root, end))
+
+    def train(self, root: Path, tell: Callable[[dict[str, Any]], None] | None = None) -> Trained:
+        """Train, or go on training; at once where it is done."""
+        data, key = image_data.load(self.data), jax.random.fold_in(jax.random.key(self.seed), 1)
+        return train(data.train, self.recipe, self.budget, key, self.folder(root), marks=self.marks, tell=tell)
+
+    def model(self, root: Path, mark: float = 1.0) -> Any:
+        """The training state at a part of the budget."""
+        data = image_data.load(self.data)
+        return read_mark(self.folder(root), f"mark-{mark:g}", data.train.shape[1], self.recipe, len(data.train))
+
+    def judge(self, root: Path, mark: float) -> dict[str, Any]:
+        """log p(y) of test images at a mark; kept with its settings, so that others are judged anew."""
+        settings = json.dumps([asdict(self.annealing), self.judged])
+        name = f"judged-{mark:g}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
+        file = self.folder(root) / f"{name}.json"
+        if file.is_file():
+            return json.loads(file.read_text())
+        data, kept = image_data.load(self.data), self.model(root, mark)
+        decoder, key = kept.state.decoder, jax.random.fold_in(jax.random.key(self.seed), 2)
+        found = log_likelihood(decoder, data.test[: self.judged], key, self.annealing)
+        epoch = len(data.train) // self.recipe.batch
+        result: dict[str, Any] = {
+            "mark": mark,
+            "seconds": kept.seconds,
+            "iterations": int(kept.state.iteration),
+            "epochs": int(kept.state.iteration) / epoch,
+            **found.summary(),
+            "values": np.round(found.value, 4).tolist(),
+            "errors": np.round(found.error, 4).tolist(),
+        }
+        encoder = kept.state.parameters.get("encoder")
+        if encoder is not None and self.importance:
+            bound = importance_bound(decoder, encoder, data.test[: self.judged], key, self.importance)
+            result["importance_bound"] = float(bound.mean())
+        if mark == self.marks[-1] and self.simulated:
+            result["sandwich"] = sandwich(decoder, key, self.simulated, self.annealing)._asdict()
+        draws = min(len(found.value), 5)
+        arrays = {"draws": found.draws[:, :draws], "log_weight": found.log_weight[:, :draws]}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+        write_atomically(self.folder(root) / f"{name}.npz", buffer.getvalue())
+        write_atomically(file, json.dumps(result, indent=1).encode())
+        return result
+
+    def result(self, root: Path, tell: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+        """Train and judge at every mark."""
+        trained = self.train(root, tell)
+        return {
+            "data": self.data,
+            "label": self.label,
+            "seed": self.seed,
+            "recipe": self.recipe.describe(),
+            "budget": asdict(self.budget),
+            "compile_seconds": trained.compile_seconds,
+            "history": _thinned(trained.history),
+            "marks": [self.judge(root, mark) for mark in self.marks],
+        }
+
+    def finished(self, root: Path) -> bool:
+        """Whether training is over."""
+        return (self.folder(root) / f"mark-{self.marks[-1]:g}").is_file()
+
+
+def _thinned(history: dict[str, np.ndarray], rows: int = 60) -> dict[str, list[float | None]]:
+    """Some rows of a history, for plots; nothing where a stage had no such number."""
+    count = len(history["seconds"])
+    chosen = np.unique(np.linspace(0, count - 1, min(rows, count)).astype(int))
+    return {
+        name: [None if np.isnan(value) else round(float(value), 4) for value in np.asarray(column, float)[chosen]]
+        for name, column in history.items()
+    }

@@ -1,0 +1,65 @@
+"""Checkpoints of training: every array of the state in one safetensors file, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import StorageError
+from ..storage import named_leaves, write_atomically
+
+
+class Checkpoint(NamedTuple):
+    """Where a run is."""
+
+    stage: int
+    state: Any
+    seconds: float
+    """Of training so far."""
+    rows: list[dict[str, Any]]
+    """Its history."""
+
+
+def write_checkpoint(path: Path, recipe: dict[str, Any], checkpoint: Checkpoint) -> None:
+    """Write it, with the recipe it belongs to."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(checkpoint.state)}
+    header = {"recipe": recipe, "stage": checkpoint.stage, "seconds": checkpoint.seconds, "rows": checkpoint.rows}
+    write_atomically(path, save(arrays, metadata={"training": json.dumps(header)}))
+
+
+def read_checkpoint(path: Path, recipe: dict[str, Any], template: Callable[[int], Any]) -> Checkpoint | None:
+    """Read it back; None where there is none; an error where it is damaged or of another recipe.
+
+    Args:
+      template: of a stage, the state's structure and shapes.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(str(path), framework="np") as file:
+            header = json.loads((file.metadata() or {})["training"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        message = f"{path} is not a training checkpoint, or is damaged ({error}); delete it to begin anew"
+        raise StorageError(message) from error
+    if header["recipe"] != json.loads(json.dumps(recipe)):
+        raise StorageError(f"{path} is of a run with other settings; give another folder, or delete it to begin anew")
+    shapes = template(header["stage"])
+    leaves = []
+    for name, leaf in named_leaves(shapes):
+        array = arrays.get(name)
+        if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise StorageError(f"{path} is damaged: its array '{name}' is missing or of another shape")
+        leaves.append(jnp.asarray(array))
+    state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+    return Checkpoint(header["stage"], state, header["seconds"], header["rows"])

@@ -1,0 +1,88 @@
+"""The Hamiltonian variational autoencoder (Caterini, Doucet & Sejdinovic 2018): leapfrogs with one momentum after q.
+
+Without tempering as the paper runs it, or with fixed tempering as its authors recommend; `tuning/hvae_elbo.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..kernels import start
+from ..models.architectures import Architecture
+from ..models.decoders import Decoder
+from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
+from ..validation import choice, positive_float, positive_int, settle
+from .joint import Estimate, Parameters, climb_bound, joint
+
+
+@dataclass(frozen=True)
+class HVAE:
+    """Settings.
+
+    Attributes:
+      leapfrogs: K.
+      tempering: ``"none"`` or ``"fixed"``.
+      temperature: T0, with fixed tempering.
+      step_size: the first step size.
+    """
+
+    leapfrogs: int = 16
+    tempering: str = "none"
+    temperature: float = 2.0
+    step_size: float = 0.02
+
+    name: ClassVar[str] = "HVAE"
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            leapfrogs=positive_int,
+            tempering=choice(*TEMPERINGS),
+            temperature=positive_float,
+            step_size=positive_float,
+        )
+
+    def init(self, architecture: Architecture, key: Array) -> Parameters:
+        """An encoder and step sizes."""
+        encoder = architecture.encoder(key)
+        step = jnp.full(architecture.latents, math.log(self.step_size), encoder.head.bias.dtype)
+        return {"encoder": encoder, "log_step": step}
+
+    def bound(
+        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
+    ) -> Float[Array, "n"]:
+        """The bound's integrand."""
+        return self._run(decoder, parameters, images, key)[0]
+
+    def estimate(
+        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
+    ) -> Estimate:
+        """One estimate of the bound and its gradients."""
+        return climb_bound(self.bound, decoder, parameters, images, key)
+
+    def infer(
+        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
+    ) -> Float[Array, "n latents"]:
+        """Latents of images, after the leapfrogs."""
+        return self._run(decoder, parameters, images, key)[1].position
+
+    def _run(self, decoder: Decoder, parameters: Parameters, images: Array, key: Array) -> tuple[Array, Any]:
+        start_key, momentum_key = jax.random.split(key)
+        density, posterior = joint(decoder, images), parameters["encoder"](images)
+        x = posterior.sample(jax.random.normal(start_key, posterior.mean.shape, posterior.mean.dtype))
+        return hvae_bound(
+            density,
+            start(density, x),
+            posterior.entropy(),
+            parameters["log_step"],
+            momentum_key,
+            leapfrogs=self.leapfrogs,
+            tempering=self.tempering,
+            temperature=self.temperature,
+        )

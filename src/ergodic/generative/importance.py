@@ -1,0 +1,53 @@
+"""The importance-weighted bound (Burda, Grosse & Salakhutdinov 2016) of models that have an encoder.
+
+    L_K(y) = E_{x_1..x_K ~ q(x|y)} log 1/K Σ_k p(x_k, y)/q(x_k | y) <= log p(y)
+
+Tight as K grows, the sooner the nearer q is to the posterior; its distance from the annealed estimate shows how far the
+encoder is from the posterior.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..models.decoders import Decoder
+from ..models.encoders import Encoder
+from ..programs import compiled
+from .joint import log_prior
+
+_ROWS = 500
+_AT_ONCE = 50
+"""Draws an image in one pass."""
+
+
+def importance_bound(
+    decoder: Decoder, encoder: Encoder, images: np.ndarray, key: Array, draws: int = 1000
+) -> Float[np.ndarray, "images"]:
+    """L_K of binary images, ``draws`` being K."""
+    size, passes = min(_ROWS, len(images)), max(1, -(-draws // _AT_ONCE))
+    values = []
+    for first in range(0, len(images), size):
+        part = images[first : first + size]
+        batch = jnp.asarray(np.resize(part, (size, images.shape[1])), jnp.float32)
+        args = (decoder, encoder, batch, jax.random.fold_in(key, first))
+        values.append(np.asarray(compiled(_bound, (passes,), *args)(*args))[: len(part)])
+    return np.concatenate(values)
+
+
+def _bound(passes: int, decoder: Decoder, encoder: Encoder, images: Array, key: Array) -> Array:
+    posterior, loglikelihood = encoder(images), decoder.loglikelihood()
+
+    def one(key: Array) -> Array:
+        x = posterior.sample(jax.random.normal(key, posterior.mean.shape))
+        return loglikelihood(x, images) + log_prior(x) - posterior.logdensity(x)
+
+    def some(total: Array, key: Array) -> tuple[Array, None]:
+        weights = jax.lax.map(one, jax.random.split(key, _AT_ONCE))
+        return jnp.logaddexp(total, jax.nn.logsumexp(weights, axis=0)), None
+
+    nothing = jnp.full(images.shape[0], -jnp.inf)
+    total, _ = jax.lax.scan(some, nothing, jax.random.split(key, passes))
+    return total - jnp.log(jnp.asarray(passes * _AT_ONCE, total.dtype))

@@ -1,0 +1,86 @@
+"""Encoders: the factorised Gaussian q(x | y) of a variational autoencoder, mirroring the decoder."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .deconvolution import WIDTH, Convolution
+from .layers import Dense, dense
+
+
+class Posterior(NamedTuple):
+    """q(x | y) of every image: N(mean, diag(exp(log_scale)²))."""
+
+    mean: Float[Array, "n latents"]
+    log_scale: Float[Array, "n latents"]
+
+    def sample(self, noise: Float[Array, "n latents"]) -> Float[Array, "n latents"]:
+        """x = mean + scale ε."""
+        return self.mean + jnp.exp(self.log_scale) * noise
+
+    def logdensity(self, x: Float[Array, "n latents"]) -> Float[Array, "n"]:
+        """log q(x | y)."""
+        z = (x - self.mean) * jnp.exp(-self.log_scale)
+        return -0.5 * jnp.sum(z**2 + math.log(2 * math.pi), axis=-1) - jnp.sum(self.log_scale, axis=-1)
+
+    def entropy(self) -> Float[Array, "n"]:
+        """H(q)."""
+        return jnp.sum(self.log_scale + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
+
+    def stretched(self, log_scale: Float[Array, ""]) -> Posterior:
+        """The same with every scale times exp(log_scale)."""
+        return self._replace(log_scale=self.log_scale + log_scale)
+
+
+class Encoder(eqx.Module):
+    """Features of an image, then mean and log-scale of the latents."""
+
+    convolutions: tuple[Convolution, ...]
+    layers: tuple[Dense, ...]
+    head: Dense
+
+    def __call__(self, y: Float[Array, "n pixels"]) -> Posterior:
+        """q(x | y)."""
+        features = y
+        if self.convolutions:
+            size = self.convolutions[0].out
+            image = y.reshape(-1, size, size, 1)
+            for layer in self.convolutions:
+                image = jax.nn.relu(layer(image))
+            features = image.reshape(y.shape[0], -1)
+        for dense_layer in self.layers:
+            features = jax.nn.relu(dense_layer(features))
+        mean, log_scale = jnp.split(self.head(features), 2, axis=-1)
+        return Posterior(mean, log_scale)
+
+
+def conv_encoder(key: Array, latents: int = 32, hidden: int = 500) -> Encoder:
+    """Section 4.2's mirrored encoder: 28x28 -> 14x14x16 -> 7x7x32 -> 4x4x32 -> 500 -> 32."""
+    keys = jax.random.split(key, 5)
+    shapes = ((14, 28, 16, 1, (1, 14)), (7, 14, 32, 16, (1, 1)), (4, 7, 32, 32, (4, 4)))
+    convolutions = []
+    for k, (size, out, outputs, inputs, tile) in zip(keys, shapes, strict=False):
+        scale = math.sqrt(2 / (inputs * WIDTH**2))
+        kernel = scale * jax.random.normal(k, (WIDTH, WIDTH, outputs, inputs))
+        convolutions.append(Convolution(kernel, jnp.zeros(outputs), size, out, tile))
+    layers = (dense(keys[3], 4 * 4 * 32, hidden),)
+    return Encoder(tuple(convolutions), layers, _head(keys[4], hidden, latents))
+
+
+def mlp_encoder(key: Array, latents: int = 8, hidden: tuple[int, ...] = (128, 128), pixels: int = 64) -> Encoder:
+    """Relu layers, for small images."""
+    widths = (pixels, *hidden)
+    keys = jax.random.split(key, len(widths))
+    layers = tuple(dense(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=False))
+    return Encoder((), layers, _head(keys[-1], widths[-1], latents))
+
+
+def _head(key: Array, inputs: int, latents: int) -> Dense:
+    """Small weights: q starts near N(0, I)."""
+    return dense(key, inputs, 2 * latents, gain=0.01)

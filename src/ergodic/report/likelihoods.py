@@ -1,0 +1,50 @@
+"""Lines of the generative study: test log-likelihood against training time, and convergence on single images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .style import COLOURS, INK, SOFT, new_figure, tidy
+
+_PALETTE = (*COLOURS.values(), INK, "#b58900", "#0093a8", SOFT)
+
+
+def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str = "s") -> Figure:
+    """log p(y) of test images, a line a label (seconds, values over seeds by mark); the band is the seeds' range."""
+    figure = new_figure(6.8, 4.0)
+    axis = figure.subplots()
+    scale = {"s": 1.0, "min": 60.0, "h": 3600.0}[unit]
+    for index, (label, seconds, values) in enumerate(curves):
+        colour, x = _PALETTE[index % len(_PALETTE)], seconds.mean(axis=0) / scale
+        axis.plot(x, values.mean(axis=0), color=colour, marker="o", markersize=3, linewidth=1.4, label=label)
+        if len(values) > 1:
+            axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+    axis.set_xscale("log")
+    axis.set_xlabel(f"training time, {unit}", fontsize=9)
+    axis.set_ylabel("test log p(y), nats", fontsize=9)
+    axis.legend(fontsize=8, frameon=False)
+    tidy(axis)
+    return figure
+
+
+def single_images(curves: dict[str, Any]) -> Figure:
+    """Figures 6b and 6c: E_{p_t}[log p(x, y)] minus the posterior's, and MMD², a line an image."""
+    figure = new_figure(8.6, 3.4)
+    axes = figure.subplots(1, 2)
+    t = np.arange(curves["steps"] + 1)
+    for axis, measure, name in zip(axes, ("gap", "mmd"), (r"$E_{p_t} - E_\pi$ of log p(x, y)", "MMD²"), strict=True):
+        axis.axhline(0, color=SOFT, linewidth=1.0, linestyle=":")
+        for kind, colour in (("untuned", "green"), ("tuned", "blue")):
+            for index, row in enumerate(curves[kind]):
+                label = kind if index == 0 else None
+                axis.plot(t, row[measure], color=COLOURS[colour], linewidth=1.1, alpha=0.8, label=label)
+        axis.set_xlabel("t, transitions", fontsize=9)
+        axis.set_ylabel(name, fontsize=9)
+        axis.legend(fontsize=8, frameon=False)
+        tidy(axis)
+    axes[0].set_yscale("symlog", linthresh=1)
+    return figure
