@@ -57,6 +57,7 @@ def train(
     steps: Annotated[int, typer.Option(help="T, transitions of the chain.")] = 10,
     leapfrogs: Annotated[int, typer.Option(help="L, leapfrogs a transition.")] = 5,
     batch: Annotated[int, typer.Option(help="Images an iteration.")] = 128,
+    every: Annotated[float, typer.Option(help="Seconds of training between checkpoints.")] = 60.0,
     seed: Seed = 0,
     out: Out = Path("runs/model"),
 ) -> None:
@@ -79,6 +80,7 @@ def train(
             spent,
             jax.random.key(seed),
             out,
+            every=every,
             tell=lambda row: status.update(describe(row)),
         )
     model = {"data": data, "method": method, "steps": steps, "leapfrogs": leapfrogs, "batch": batch, "seed": seed}

@@ -136,7 +136,10 @@ class LinearGaussian(Decoder):
         """log p(y) = log N(y; b, W W' + noise² I)."""
         weight = self.layer.weight
         covariance = weight.T @ weight + self.noise**2 * jnp.eye(weight.shape[1], dtype=y.dtype)
-        return jnp.asarray(jax.scipy.stats.multivariate_normal.logpdf(y, self.layer.bias, covariance))
+        factor = jnp.linalg.cholesky(covariance)
+        white = jax.scipy.linalg.solve_triangular(factor, (y - self.layer.bias[None, :]).T, lower=True)
+        normaliser = jnp.sum(jnp.log(jnp.diag(factor))) + 0.5 * y.shape[1] * math.log(2 * math.pi)
+        return -0.5 * jnp.sum(white**2, axis=0) - normaliser
 
 
 def deconv_decoder(key: Array, latents: int = 32, hidden: int = 500) -> DeconvDecoder:

@@ -1,0 +1,133 @@
+"""Training: resumed runs are bit-identical, bad states are never kept, stages carry over, errors say what to do."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from ergodic.errors import ConfigError, ErgodicError, StorageError
+from ergodic.generative import VAE, Ergodic
+from ergodic.generative.training import Budget, Recipe, Stage, parse_budget, read_mark, train
+
+RECIPE = Recipe((Stage(VAE()), Stage(Ergodic(2, 1, start="encoder"))), batch=16)
+
+
+@pytest.fixture(scope="module")
+def grey():
+    return np.random.default_rng(0).uniform(size=(40, 64)).astype(np.float32)
+
+
+def weights(state):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves((state.decoder, state.parameters))]
+
+
+class Killed(Exception):
+    """What stands for a kill."""
+
+
+def test_a_killed_run_ends_bit_identical(grey, tmp_path):
+    """Stopped in the second stage, after the checkpoint of the first, and resumed."""
+    key, budget = jax.random.key(0), Budget(epochs=8)
+    whole = train(grey, RECIPE, budget, key, tmp_path / "whole", marks=(0.5, 1.0))
+
+    def stop(row):
+        if row["iteration"] >= 11:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(grey, RECIPE, budget, key, tmp_path / "cut", marks=(0.5, 1.0), every=0, tell=stop)
+    assert read_mark(tmp_path / "cut", "checkpoint", 64, RECIPE, 40).state.iteration < 11
+    resumed = train(grey, RECIPE, budget, key, tmp_path / "cut", marks=(0.5, 1.0))
+    assert resumed.iterations == whole.iterations == 16
+    for a, b in zip(weights(resumed), weights(whole), strict=True):
+        assert np.array_equal(a, b)
+    for mark in ("mark-0.5", "mark-1"):
+        a, b = (read_mark(tmp_path / run, mark, 64, RECIPE, 40) for run in ("whole", "cut"))
+        assert all(np.array_equal(x, y) for x, y in zip(weights(a.state), weights(b.state), strict=True))
+
+
+def test_a_process_killed_at_a_random_moment(tmp_path):
+    """kill -9 of `ergodic generative train`, then the same command again: the checkpoint is that of a whole run."""
+    words = ["-c", "from ergodic.cli import main; main()", "generative", "train", "--method", "VAE", "--every", "0.05"]
+    words += ["--budget", "1000", "--out"]
+    environment = {**os.environ, "XLA_FLAGS": ""}
+
+    def run(folder, **more):
+        return subprocess.Popen([sys.executable, "-W", "ignore", *words, str(folder)], env=environment, **more)
+
+    whole = run(tmp_path / "whole", stdout=subprocess.DEVNULL)
+    cut = run(tmp_path / "cut", stdout=subprocess.DEVNULL)
+    time.sleep(np.random.default_rng().uniform(5, 12))
+    cut.send_signal(signal.SIGKILL)
+    cut.wait()
+    assert whole.wait(300) == 0
+    assert run(tmp_path / "cut", stdout=subprocess.DEVNULL).wait(300) == 0
+    recipe = Recipe((Stage(VAE()),))
+    a, b = (read_mark(tmp_path / name, "checkpoint", 64, recipe, 1297).state for name in ("whole", "cut"))
+    assert int(a.iteration) == int(b.iteration) == 10_000
+    assert all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
+
+
+def test_the_state_does_not_depend_on_how_calls_are_cut(grey, tmp_path):
+    marks = tuple(k / 7 for k in range(1, 8))
+    a = train(grey, RECIPE, Budget(epochs=7), jax.random.key(1), tmp_path / "a", marks=marks)
+    b = train(grey, RECIPE, Budget(epochs=7), jax.random.key(1), tmp_path / "b")
+    assert all(
+        np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a.decoder), jax.tree.leaves(b.decoder), strict=True)
+    )
+
+
+def test_seconds_are_a_budget_too(grey, tmp_path):
+    told = []
+    trained = train(grey, RECIPE, Budget(seconds=0.2), jax.random.key(0), tmp_path, tell=told.append)
+    assert trained.seconds >= 0.2 and trained.iterations > 2
+    assert trained.history["stage"][0] == 0 and trained.history["stage"][-1] == 1
+    assert {"objective", "rate", "left", "seconds", "iteration"} <= set(told[-1])
+    assert np.all(np.diff(trained.history["seconds"]) > 0)
+
+
+def test_training_learns(grey, tmp_path):
+    """The bound rises on images that are all alike (it goes from -64 log 2 toward 0)."""
+    same = np.tile(np.round(grey[:1]), (32, 1))
+    trained = train(same, Recipe((Stage(VAE()),), batch=16), Budget(epochs=150), jax.random.key(0), tmp_path)
+    assert trained.history["objective"][0] < -30 and trained.history["objective"][-1] > -5
+
+
+def test_a_run_that_diverges_stops_and_keeps_the_last_good_checkpoint(grey, tmp_path):
+    recipe = Recipe((Stage(VAE()),), batch=16, learning_rate=1e30)
+    with pytest.raises(ErgodicError, match=r"diverged.*not finite.*smaller learning rate"):
+        train(grey, recipe, Budget(epochs=50), jax.random.key(0), tmp_path, every=0)
+    kept = read_mark(tmp_path, "checkpoint", 64, recipe, 40)
+    assert all(np.all(np.isfinite(leaf)) for leaf in weights(kept.state))
+
+
+def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
+    train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
+    other = Recipe(RECIPE.stages, batch=8)
+    with pytest.raises(StorageError, match="other settings"):
+        train(grey, other, Budget(epochs=1), jax.random.key(0), tmp_path)
+    file = tmp_path / "checkpoint"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(StorageError, match="damaged"):
+        train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
+    with pytest.raises(ConfigError, match="train first"):
+        read_mark(tmp_path / "nowhere", "checkpoint", 64, RECIPE, 40)
+
+
+def test_bad_settings(grey, tmp_path):
+    with pytest.raises(ConfigError, match="a batch of 100 needs as many images"):
+        train(grey, Recipe((Stage(VAE()),), batch=100), Budget(epochs=1), jax.random.key(0), tmp_path)
+    with pytest.raises(ConfigError, match="epochs or in seconds"):
+        Budget()
+    with pytest.raises(ConfigError, match="at least one stage"):
+        Recipe(())
+    with pytest.raises(ConfigError, match="30m"):
+        parse_budget("soon")
+    assert parse_budget("1.5h").seconds == 5400 and parse_budget("20").epochs == 20
+    assert parse_budget("30m").seconds == 1800 and json.dumps(RECIPE.describe())

@@ -1,0 +1,89 @@
+"""Decoders and encoders: the fast transposed convolution is the plain one, and likelihoods are what they say."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergodic.errors import ConfigError
+from ergodic.models.architectures import architecture
+from ergodic.models.decoders import LinearGaussian, deconv_decoder, mlp_decoder
+from ergodic.models.deconvolution import Convolution, Deconvolution, init_kernel
+from ergodic.models.encoders import conv_encoder
+from ergodic.models.layers import Dense
+
+TILES = ((4, 7, (4, 4)), (4, 8, (1, 4)), (7, 14, (1, 1)), (7, 13, (1, 7)), (14, 28, (1, 14)), (14, 28, (2, 7)))
+
+
+def plain(kernel, x, out):
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_transpose(x, kernel, (2, 2), "SAME", dimension_numbers=numbers)[:, :out, :out]
+
+
+@pytest.mark.parametrize(("size", "out", "tile"), TILES)
+def test_every_tile_is_the_plain_transposed_convolution(x64, size, out, tile):
+    kernel = init_kernel(jax.random.key(0), 3, 2, jnp.float64)
+    x = jax.random.normal(jax.random.key(1), (2, size, size, 3), jnp.float64)
+
+    def fast(kernel, x):
+        layer = Deconvolution(kernel, jnp.zeros(2), size, out, tile)
+        return layer.apply(layer.matrix(), x)
+
+    value, pull = jax.vjp(fast, kernel, x)
+    expected, pull_plain = jax.vjp(lambda kernel, x: plain(kernel, x, out), kernel, x)
+    assert jnp.allclose(value, expected, rtol=0, atol=1e-12)
+    cotangent = jax.random.normal(jax.random.key(2), value.shape, value.dtype)
+    for found, wanted in zip(pull(cotangent), pull_plain(cotangent), strict=True):
+        assert jnp.allclose(found, wanted, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(("size", "out", "tile"), TILES)
+def test_the_mirrored_convolution_is_the_transpose(x64, size, out, tile):
+    kernel = init_kernel(jax.random.key(0), 3, 2, jnp.float64)
+    x = jax.random.normal(jax.random.key(1), (2, size, size, 3), jnp.float64)
+    y = jax.random.normal(jax.random.key(2), (2, out, out, 2), jnp.float64)
+    forward = plain(kernel, x, out)
+    back = Convolution(kernel, jnp.zeros(3), size, out, tile)(y)
+    assert np.isclose(jnp.sum(forward * y), jnp.sum(x * back), rtol=1e-12)
+
+
+def test_tiles_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigError, match="tile of 3 by 3"):
+        Deconvolution(init_kernel(jax.random.key(0), 1, 1), jnp.zeros(1), 7, 14, (3, 3))
+    with pytest.raises(ConfigError, match="tile of 7 by 1"):
+        Deconvolution(init_kernel(jax.random.key(0), 1, 1), jnp.zeros(1), 7, 14, (7, 1))
+
+
+def test_shapes_of_the_papers_pair():
+    decoder, encoder = deconv_decoder(jax.random.key(0)), conv_encoder(jax.random.key(1))
+    x = jax.random.normal(jax.random.key(2), (3, 32))
+    y = decoder.sample(jax.random.key(3), x)
+    assert y.shape == (3, 784) and set(np.unique(y)) == {0.0, 1.0}
+    posterior = encoder(y)
+    assert posterior.mean.shape == posterior.log_scale.shape == (3, 32)
+    assert decoder.latents() == 32 and decoder.hidden.weight.shape == (32, 500)
+
+
+def test_bernoulli_likelihood():
+    decoder = mlp_decoder(jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (4, 8))
+    y = decoder.sample(jax.random.key(2), x)
+    p = np.asarray(decoder.mean(x), np.float64)
+    expected = np.sum(np.where(np.asarray(y) == 1, np.log(p), np.log1p(-p)), axis=1)
+    assert np.allclose(decoder.loglikelihood()(x, y), expected, rtol=1e-5)
+
+
+def test_linear_gaussian_likelihood_is_exact(x64):
+    from scipy.stats import multivariate_normal
+
+    weight = jax.random.normal(jax.random.key(0), (2, 3), jnp.float64)
+    decoder = LinearGaussian(Dense(weight, jnp.array([1.0, 2.0, 3.0])), 0.5)
+    y = decoder.sample(jax.random.key(1), jax.random.normal(jax.random.key(2), (5, 2), jnp.float64))
+    w = np.asarray(weight)
+    expected = multivariate_normal([1, 2, 3], w.T @ w + 0.25 * np.eye(3)).logpdf(np.asarray(y))
+    assert np.allclose(decoder.exact(y), expected, rtol=1e-10)
+
+
+def test_images_of_another_size_are_refused():
+    with pytest.raises(ConfigError, match="not of 100 pixels"):
+        architecture(100)
