@@ -75,7 +75,7 @@ def likelihood_table(cells: Sequence[Row], labels: Sequence[str], chains: int, d
     }
 
 
-def _plain(value: float | None) -> str:
+def _plain(value: float | int | None) -> str:
     return "" if value is None else f"{value:g}"
 
 

@@ -322,7 +322,8 @@ def advance(
         grey = images[rows]
         y = jax.random.bernoulli(pixel_key, grey).astype(grey.dtype)
         row, *gradient = encoder.estimate(state.decoder, state.parameters, y, estimate_key)
-        updates, moments = adam.update(tuple(gradient), state.adam)
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count
+            updates, moments = adam.update(tuple(gradient), state.adam)
         decoder, parameters = optax.apply_updates((state.decoder, state.parameters), updates)
         return State(decoder, parameters, moments, order, state.iteration + 1, state.key), row
 
