@@ -70,10 +70,10 @@ def preset_of(name: str, data: str) -> Preset:
         paper = Annealing(1000, 5, 100, acceptance=0.7, schedule="sigmoid", particles=20_000)
         return Preset(data, recipes(30, 5), 1, hours, (0.25, 0.5, 1.0), paper, 10_000, 500, 5000, (15, 30), 5)
     if small:
-        minutes, early = Budget(seconds=120.0, clock="processor"), (0.06, 0.125, 0.25, 0.5, 0.75, 1.0)
-        return Preset(data, recipes(10, 5), 3, minutes, early, Annealing(500, 2, 16), 300, 100, 1000, (15, 30), 5)
-    hour, parts = Budget(seconds=3600.0, clock="processor"), (0.125, 0.25, 0.5, 0.75, 1.0)
-    return Preset(data, recipes(10, 5), 1, hour, parts, Annealing(1000, 2, 8), 200, 50, 1000, (15, 30), 2)
+        minutes, early = Budget(seconds=120.0, clock="processor"), (0.125, 0.25, 0.5, 1.0)
+        return Preset(data, recipes(10, 5), 3, minutes, early, Annealing(500, 2, 8), 300, 100, 1000, (15, 30), 5)
+    hour, parts = Budget(seconds=3600.0, clock="processor"), (0.25, 0.5, 1.0)
+    return Preset(data, recipes(10, 5), 1, hour, parts, Annealing(500, 2, 8), 100, 20, 1000, (15, 30), 2)
 
 
 def reproduce(
