@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 
+from ergodic.cli import main as cli
 from ergodic.errors import ConfigError, ErgodicError, StorageError
 from ergodic.generative import VAE, Ergodic
 from ergodic.generative.training import Budget, Recipe, Stage, parse_budget, read_mark, train
@@ -52,7 +53,7 @@ def test_a_killed_run_ends_bit_identical(grey, tmp_path):
         assert all(np.array_equal(x, y) for x, y in zip(weights(a.state), weights(b.state), strict=True))
 
 
-def test_a_process_killed_at_a_random_moment(tmp_path):
+def test_a_process_killed_at_a_random_moment(tmp_path, capsys):
     """kill -9 of `ergodic generative train`, then the same command again: the checkpoint is that of a whole run."""
     words = ["-c", "from ergodic.cli import main; main()", "generative", "train", "--method", "VAE", "--every", "0.05"]
     words += ["--budget", "1000", "--out"]
@@ -72,6 +73,13 @@ def test_a_process_killed_at_a_random_moment(tmp_path):
     a, b = (read_mark(tmp_path / name, "checkpoint", 64, recipe, 1297).state for name in ("whole", "cut"))
     assert int(a.iteration) == int(b.iteration) == 10_000
     assert all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
+
+    cli(["generative", "judge", str(tmp_path / "cut"), "--images", "4", "--temperatures", "20", "--simulated", "2"])
+    said = capsys.readouterr().out
+    assert "VAE on digits" in said and "log p(y)   -" in said and "sandwich" in said
+    with pytest.raises(SystemExit):
+        cli(["generative", "judge", str(tmp_path)])
+    assert "ergodic generative train --out" in capsys.readouterr().err
 
 
 def test_the_state_does_not_depend_on_how_calls_are_cut(grey, tmp_path):

@@ -7,7 +7,7 @@ likelihood against training time, and pictures. Time is that of one processor (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ..generative.likelihood import Annealing
 from ..generative.recipes import recipes
 from ..generative.training import Budget, Recipe, Stage
 from ..validation import one_of
-from .generative_cells import Cell
+from .generative_cells import Cell, Effort
 from .generative_chain import chain_curves
 from .generative_tables import likelihood_table, paired_table, timing_table
 from .generative_timing import epoch_seconds
@@ -40,17 +40,14 @@ class Preset:
     data: str
     recipes: dict[str, Recipe]
     seeds: int
-    budget: Budget
-    marks: tuple[float, ...]
-    annealing: Annealing
-    judged: int
-    simulated: int
-    importance: int
+    effort: Effort
     timing: tuple[int, ...]
     """T of Table 3."""
     repeats: int
     shown: int = 5
     """Images of Figure 6."""
+    chains: int = 100
+    """An image, there."""
 
 
 def preset_of(name: str, data: str) -> Preset:
@@ -63,17 +60,19 @@ def preset_of(name: str, data: str) -> Preset:
             "HEI": Recipe((Stage(Ergodic(steps=3, leapfrogs=2)),), batch=64),
             "HEI warm": Recipe((Stage(VAE()), Stage(Ergodic(steps=2, leapfrogs=2, start="encoder"))), batch=64),
         }
-        quick = Annealing(20, 1, 4)
-        return Preset(data, few, 1, Budget(epochs=1 if small else 0.01), (0.5, 1.0), quick, 8, 4, 50, (2,), 1, 2)
+        epochs = Budget(epochs=1 if small else 0.01)
+        return Preset(data, few, 1, Effort(epochs, (0.5, 1.0), Annealing(20, 1, 4), 8, 4, 50), (2,), 1, 2, 4)
     if name == "paper":
-        hours = Budget(seconds=6 * 3600.0)
-        paper = Annealing(1000, 5, 100, acceptance=0.7, schedule="sigmoid", particles=20_000)
-        return Preset(data, recipes(30, 5), 1, hours, (0.25, 0.5, 1.0), paper, 10_000, 500, 5000, (15, 30), 5)
+        closely = Annealing(1000, 5, 100, acceptance=0.7, schedule="sigmoid", particles=20_000)
+        hours = Effort(Budget(seconds=6 * 3600.0), (0.25, 0.5, 1.0), closely, 10_000, 500, 5000)
+        return Preset(data, recipes(30, 5), 1, hours, (15, 30), 5)
+    quickly = Annealing(500, 2, 8)
     if small:
-        minutes, early = Budget(seconds=120.0, clock="processor"), (0.125, 0.25, 0.5, 1.0)
-        return Preset(data, recipes(10, 5), 3, minutes, early, Annealing(500, 2, 8), 300, 100, 1000, (15, 30), 5)
-    hour, parts = Budget(seconds=3600.0, clock="processor"), (0.25, 0.5, 1.0)
-    return Preset(data, recipes(10, 5), 1, hour, parts, Annealing(500, 2, 8), 100, 20, 1000, (15, 30), 2)
+        minutes = Budget(seconds=120.0, clock="processor")
+        effort = Effort(minutes, (0.125, 0.25, 0.5, 1.0), quickly, 300, 100, 1000)
+        return Preset(data, recipes(10, 5), 3, effort, (15, 30), 5)
+    hour = Budget(seconds=3600.0, clock="processor")
+    return Preset(data, recipes(10, 5), 1, Effort(hour, (0.25, 0.5, 1.0), quickly, 100, 20, 1000), (15, 30), 2)
 
 
 def reproduce(
@@ -121,11 +120,11 @@ def reproduce(
     if not done:
         raise ConfigError(f"nothing under {root} is finished yet")
     if methods is not None or seeds is not None:
-        return {"tables": [likelihood_table(done, list(size.recipes), size.annealing.chains, data)]}
+        return {"tables": [likelihood_table(done, list(size.recipes), size.effort.annealing.chains, data)]}
     say("measuring seconds an epoch")
     timing = epoch_seconds(data, size.timing, 5, 128 if preset != "smoke" else 64, size.repeats)
     tables = [
-        likelihood_table(done, list(size.recipes), size.annealing.chains, data),
+        likelihood_table(done, list(size.recipes), size.effort.annealing.chains, data),
         paired_table(done, list(size.recipes), data),
         timing_table(timing),
     ]
@@ -135,9 +134,9 @@ def reproduce(
         "preset": preset,
         "data": data,
         "seeds": size.seeds,
-        "budget": asdict(size.budget),
-        "annealing": asdict(size.annealing),
-        "judged": size.judged,
+        "budget": asdict(size.effort.budget),
+        "annealing": asdict(size.effort.annealing),
+        "judged": size.effort.judged,
         "recipes": {label: recipe.describe() for label, recipe in size.recipes.items()},
     }
     command = f"ergodic reproduce generative --preset {preset} --data {data}" + (" --collect" if collect else "")
@@ -147,18 +146,7 @@ def reproduce(
 
 
 def _cell(size: Preset, label: str, seed: int) -> Cell:
-    return Cell(
-        size.data,
-        label,
-        size.recipes[label],
-        seed,
-        size.budget,
-        size.marks,
-        size.annealing,
-        size.judged,
-        size.simulated,
-        size.importance,
-    )
+    return Cell(size.data, label, size.recipes[label], seed, size.effort)
 
 
 def _short(cell: dict[str, Any]) -> dict[str, Any]:
@@ -182,14 +170,13 @@ def _figures(
                 np.array([[mark[name] for mark in marks] for marks in group]) for name in ("seconds", "log_likelihood")
             )
             curves.append((label, seconds, values))
-    unit = "min" if (size.budget.seconds or 0) > 600 else "s"
+    unit = "min" if (size.effort.budget.seconds or 0) > 600 else "s"
     save_figure(against_time(curves, unit), out / "likelihood.png")
     figures = [
         {
             "file": "likelihood.png",
             "title": "Test log-likelihood against training time",
-            "caption": f"{size.judged} test images, {size.data}; mean and range over seeds. Time: of one processor, "
-            "compiling excluded.",
+            "caption": f"{size.effort.judged} test images, {size.data}; mean and range over seeds. Compiling excluded.",
         }
     ]
     first = {cell.label: cell for cell in reversed(cells)}
@@ -214,7 +201,12 @@ def _figures(
         return figures, {}
     cell = first[FIGURE]
     kept, encoder = cell.model(root), cell.recipe.stages[-1].encoder
-    many = Annealing(**{**asdict(size.annealing), "chains": max(size.annealing.chains, 100 if size.judged > 20 else 4)})
+    many = Annealing(
+        **{
+            **asdict(size.effort.annealing),
+            "chains": max(size.effort.annealing.chains, 100 if size.effort.judged > 20 else 4),
+        }
+    )
     found = chain_curves(
         kept.state.decoder,
         encoder,

@@ -26,22 +26,16 @@ from ..storage import write_atomically
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is trained and how it is judged.
+class Effort:
+    """How long a model is trained and how closely it is looked at.
 
     Attributes:
-      data: of which images.
-      label: what the recipe is called.
       marks: parts of the budget after which the model is judged; the last is 1.
       judged: test images, the same for all cells.
       simulated: images made up by the model, for the sandwich.
       importance: draws an image of the importance-weighted bound.
     """
 
-    data: str
-    label: str
-    recipe: Recipe
-    seed: int
     budget: Budget
     marks: tuple[float, ...]
     annealing: Annealing
@@ -49,9 +43,20 @@ class Cell:
     simulated: int
     importance: int
 
+
+@dataclass(frozen=True)
+class Cell:
+    """What is trained: a recipe, by its label, on images of a data set."""
+
+    data: str
+    label: str
+    recipe: Recipe
+    seed: int
+    effort: Effort
+
     def folder(self, root: Path) -> Path:
         """Where it is kept; the name holds a hash of the settings."""
-        settings = json.dumps([self.recipe.describe(), asdict(self.budget)], sort_keys=True)
+        settings = json.dumps([self.recipe.describe(), asdict(self.effort.budget)], sort_keys=True)
         mark = hashlib.sha256(settings.encode()).hexdigest()[:8]
         return root / f"{self.data}-{self.label.replace(' ', '_')}-{self.seed}-{mark}"
 
@@ -63,14 +68,16 @@ class Cell:
         there = other.folder(root) / f"mark-{end:g}"
         if not same or end == 1 or (here / "checkpoint").is_file() or not there.is_file():
             return
-        for mark in (*(mark for mark in self.marks if mark <= end), end):
+        for mark in (*(mark for mark in self.effort.marks if mark <= end), end):
             write_checkpoint(here / f"mark-{mark:g}", self.recipe.describe(), other.model(root, mark))
         write_checkpoint(here / "checkpoint", self.recipe.describe(), other.model(root, end))
 
     def train(self, root: Path, tell: Callable[[dict[str, Any]], None] | None = None) -> Trained:
         """Train, or go on training; at once where it is done."""
         data, key = image_data.load(self.data), jax.random.fold_in(jax.random.key(self.seed), 1)
-        return train(data.train, self.recipe, self.budget, key, self.folder(root), marks=self.marks, tell=tell)
+        return train(
+            data.train, self.recipe, self.effort.budget, key, self.folder(root), marks=self.effort.marks, tell=tell
+        )
 
     def model(self, root: Path, mark: float = 1.0) -> Any:
         """The training state at a part of the budget."""
@@ -79,14 +86,14 @@ class Cell:
 
     def judge(self, root: Path, mark: float) -> dict[str, Any]:
         """log p(y) of test images at a mark; kept with its settings, so that others are judged anew."""
-        settings = json.dumps([asdict(self.annealing), self.judged])
+        settings = json.dumps([asdict(self.effort.annealing), self.effort.judged])
         name = f"judged-{mark:g}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
         file = self.folder(root) / f"{name}.json"
         if file.is_file():
             return json.loads(file.read_text())
         data, kept = image_data.load(self.data), self.model(root, mark)
         decoder, key = kept.state.decoder, jax.random.fold_in(jax.random.key(self.seed), 2)
-        found = log_likelihood(decoder, data.test[: self.judged], key, self.annealing)
+        found = log_likelihood(decoder, data.test[: self.effort.judged], key, self.effort.annealing)
         epoch = len(data.train) // self.recipe.batch
         result: dict[str, Any] = {
             "mark": mark,
@@ -98,11 +105,11 @@ class Cell:
             "errors": np.round(found.error, 4).tolist(),
         }
         encoder = kept.state.parameters.get("encoder")
-        if encoder is not None and self.importance:
-            bound = importance_bound(decoder, encoder, data.test[: self.judged], key, self.importance)
+        if encoder is not None and self.effort.importance:
+            bound = importance_bound(decoder, encoder, data.test[: self.effort.judged], key, self.effort.importance)
             result["importance_bound"] = float(bound.mean())
-        if mark == self.marks[-1] and self.simulated:
-            result["sandwich"] = sandwich(decoder, key, self.simulated, self.annealing)._asdict()
+        if mark == self.effort.marks[-1] and self.effort.simulated:
+            result["sandwich"] = sandwich(decoder, key, self.effort.simulated, self.effort.annealing)._asdict()
         draws = min(len(found.value), 5)
         arrays = {"draws": found.draws[:, :draws], "log_weight": found.log_weight[:, :draws]}
         buffer = io.BytesIO()
@@ -119,15 +126,15 @@ class Cell:
             "label": self.label,
             "seed": self.seed,
             "recipe": self.recipe.describe(),
-            "budget": asdict(self.budget),
+            "budget": asdict(self.effort.budget),
             "compile_seconds": trained.compile_seconds,
             "history": _thinned(trained.history),
-            "marks": [self.judge(root, mark) for mark in self.marks],
+            "marks": [self.judge(root, mark) for mark in self.effort.marks],
         }
 
     def finished(self, root: Path) -> bool:
         """Whether training is over."""
-        return (self.folder(root) / f"mark-{self.marks[-1]:g}").is_file()
+        return (self.folder(root) / f"mark-{self.effort.marks[-1]:g}").is_file()
 
 
 def _thinned(history: dict[str, np.ndarray], rows: int = 60) -> dict[str, list[float | None]]:

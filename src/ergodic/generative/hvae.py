@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +18,12 @@ from ..models.architectures import Architecture
 from ..models.decoders import Decoder
 from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
 from ..validation import choice, positive_float, positive_int, settle
-from .joint import Estimate, Parameters, climb_bound, joint
+from .joint import Parameters, joint
+from .variational import Variational
 
 
 @dataclass(frozen=True)
-class HVAE:
+class HVAE(Variational):
     """Settings.
 
     Attributes:
@@ -54,29 +55,14 @@ class HVAE:
         step = jnp.full(architecture.latents, math.log(self.step_size), encoder.head.bias.dtype)
         return {"encoder": encoder, "log_step": step}
 
-    def bound(
+    def run(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Float[Array, "n"]:
-        """The bound's integrand."""
-        return self._run(decoder, parameters, images, key)[0]
-
-    def estimate(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Estimate:
-        """One estimate of the bound and its gradients."""
-        return climb_bound(self.bound, decoder, parameters, images, key)
-
-    def infer(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Float[Array, "n latents"]:
-        """Latents of images, after the leapfrogs."""
-        return self._run(decoder, parameters, images, key)[1].position
-
-    def _run(self, decoder: Decoder, parameters: Parameters, images: Array, key: Array) -> tuple[Array, Any]:
+    ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
+        """The bound's integrand, and latents after the leapfrogs."""
         start_key, momentum_key = jax.random.split(key)
         density, posterior = joint(decoder, images), parameters["encoder"](images)
         x = posterior.sample(jax.random.normal(start_key, posterior.mean.shape, posterior.mean.dtype))
-        return hvae_bound(
+        bound, end = hvae_bound(
             density,
             start(density, x),
             posterior.entropy(),
@@ -86,3 +72,4 @@ class HVAE:
             tempering=self.tempering,
             temperature=self.temperature,
         )
+        return bound, end.position

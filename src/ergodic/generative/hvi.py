@@ -18,11 +18,12 @@ from ..models.decoders import Decoder
 from ..models.mlp import init_mlp
 from ..tuning.hvi_elbo import reversed_bound
 from ..validation import numbers, positive_float, positive_int, settle
-from .joint import Estimate, Parameters, climb_bound, joint
+from .joint import Parameters, joint
+from .variational import Variational
 
 
 @dataclass(frozen=True)
-class HVI:
+class HVI(Variational):
     """Settings.
 
     Attributes:
@@ -60,29 +61,14 @@ class HVI:
             "reverse": jax.vmap(network)(jax.random.split(network_key, self.steps)),
         }
 
-    def bound(
+    def run(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Float[Array, "n"]:
-        """The bound's integrand."""
-        return self._run(decoder, parameters, images, key)[0]
-
-    def estimate(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Estimate:
-        """One estimate of the bound and its gradients."""
-        return climb_bound(self.bound, decoder, parameters, images, key)
-
-    def infer(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Float[Array, "n latents"]:
-        """Latents of images, after the leapfrogs."""
-        return self._run(decoder, parameters, images, key)[1].position
-
-    def _run(self, decoder: Decoder, parameters: Parameters, images: Array, key: Array) -> tuple[Array, Any]:
+    ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
+        """The bound's integrand, and latents after the leapfrogs."""
         start_key, chain_key = jax.random.split(key)
         density, posterior = joint(decoder, images), parameters["encoder"](images)
         x = posterior.sample(jax.random.normal(start_key, posterior.mean.shape, posterior.mean.dtype))
-        return reversed_bound(
+        bound, end = reversed_bound(
             density,
             self.leapfrogs,
             parameters["transitions"],
@@ -92,3 +78,4 @@ class HVI:
             chain_key,
             datum=images,
         )
+        return bound, end.position

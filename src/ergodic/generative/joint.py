@@ -39,15 +39,3 @@ def joint(decoder: Decoder, images: Float[Array, "n pixels"]) -> BatchedDensity:
         return value, pull(jnp.ones_like(value))[0]
 
     return density
-
-
-def climb_bound(
-    bound: Any, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-) -> Estimate:
-    """Decoder and inference climb the same lower bound of log p(y), as in every variational autoencoder."""
-
-    def objective(trained: tuple[Decoder, Parameters]) -> Array:
-        return jnp.mean(bound(*trained, images, key))
-
-    value, (decoder_gradient, gradient) = jax.value_and_grad(objective)((decoder, parameters))
-    return Estimate({"objective": value}, decoder_gradient, gradient)

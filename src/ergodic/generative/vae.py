@@ -13,11 +13,12 @@ from jaxtyping import Array, Float
 
 from ..models.architectures import Architecture
 from ..models.decoders import Decoder
-from .joint import Estimate, Parameters, climb_bound, log_prior
+from .joint import Parameters, log_prior
+from .variational import Variational
 
 
 @dataclass(frozen=True)
-class VAE:
+class VAE(Variational):
     """A factorised Gaussian from the architecture's encoder."""
 
     name: ClassVar[str] = "VAE"
@@ -26,23 +27,10 @@ class VAE:
         """The encoder's weights."""
         return {"encoder": architecture.encoder(key)}
 
-    def bound(
+    def run(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Float[Array, "n"]:
-        """The ELBO's integrand, the entropy in closed form."""
+    ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
+        """The ELBO's integrand, the entropy in closed form, at x ~ q(x | y)."""
         posterior = parameters["encoder"](images)
         x = posterior.sample(jax.random.normal(key, posterior.mean.shape, posterior.mean.dtype))
-        return decoder.loglikelihood()(x, images) + log_prior(x) + posterior.entropy()
-
-    def estimate(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Estimate:
-        """One estimate of the bound and its gradients."""
-        return climb_bound(self.bound, decoder, parameters, images, key)
-
-    def infer(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Float[Array, "n latents"]:
-        """Latents of images: x ~ q(x | y)."""
-        posterior = parameters["encoder"](images)
-        return posterior.sample(jax.random.normal(key, posterior.mean.shape, posterior.mean.dtype))
+        return decoder.loglikelihood()(x, images) + log_prior(x) + posterior.entropy(), x
