@@ -201,12 +201,8 @@ def _figures(
         return figures, {}
     cell = first[FIGURE]
     kept, encoder = cell.model(root), cell.recipe.stages[-1].encoder
-    many = Annealing(
-        **{
-            **asdict(size.effort.annealing),
-            "chains": max(size.effort.annealing.chains, 100 if size.effort.judged > 20 else 4),
-        }
-    )
+    annealing = size.effort.annealing
+    many = replace(annealing, chains=max(annealing.chains, size.chains))
     found = chain_curves(
         kept.state.decoder,
         encoder,
