@@ -1,0 +1,1 @@
+"""Bayesian neural networks for regression (the paper's appendix)."""

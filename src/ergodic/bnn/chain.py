@@ -1,0 +1,173 @@
+"""The ergodic chain on a network's posterior, for all splits of a table at once (the paper's appendix).
+
+T = 50 transitions of 3 leapfrogs from `start.MeanField`, tuned by E_{p_T}[log p(w, y)] with frozen forces; P0 stays.
+Two modes:
+
+- ``minibatches=None``: forces from all rows, Metropolis-corrected. Exact but for the chain's length.
+- ``minibatches=19`` (the appendix): every force from one of so many parts of the rows, drawn at random, and x_T judged
+  on another; no Metropolis step (`kernels/stochastic.py` says what that costs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from ..chain import ChainParams, Trace, advance
+from ..kernels import HMC, Ensemble, start
+from ..kernels.stochastic import StochasticDensity, StochasticHMC
+from ..programs import compiled
+from ..tuning.emlbo import frozen_runs
+from ..validation import numbers, optional, positive_float, positive_int, settle
+from .network import Data, Network
+from .start import MeanField
+
+
+class Fitted(NamedTuple):
+    """Chains of every split, and how tuning went."""
+
+    params: ChainParams
+    """Every leaf with a leading axis of splits."""
+    record: dict[str, np.ndarray]
+    """Iterations by splits: ``expected`` (E_{p_T}[log p]) and ``acceptance``."""
+
+
+@dataclass(frozen=True)
+class NetworkChain:
+    """Settings of HEI on networks.
+
+    Attributes:
+      steps, leapfrogs: T and L.
+      iterations: of tuning; the appendix's 10 epochs of 19 minibatches are 190.
+      particles: runs an iteration.
+      learning_rate: Adam's, on log step sizes.
+      minibatches: None for all rows and a Metropolis step, or how many parts the rows are in.
+      initial: P0.
+      step_size: range from which the first step sizes are drawn.
+    """
+
+    steps: int = 50
+    leapfrogs: int = 3
+    iterations: int = 190
+    particles: int = 8
+    learning_rate: float = 0.02
+    minibatches: int | None = None
+    initial: MeanField = field(default_factory=MeanField)
+    step_size: tuple[float, float] = (0.002, 0.005)
+
+    name = "HEI"
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            **dict.fromkeys(("steps", "leapfrogs", "iterations", "particles"), positive_int),
+            learning_rate=positive_float,
+            minibatches=optional(positive_int),
+            step_size=numbers(positive_float, 2),
+        )
+
+    @property
+    def kernel(self) -> Any:
+        """One transition."""
+        return HMC(self.leapfrogs) if self.minibatches is None else StochasticHMC(self.leapfrogs)
+
+    def density(self, network: Network, data: Data) -> Any:
+        """What the kernel takes: the posterior, or its estimates from parts of the rows."""
+        return network.density(data) if self.minibatches is None else parts(network, data, self.minibatches)
+
+    def fit(self, network: Network, data: Data, key: Array) -> Fitted:
+        """Tune a chain to every split; ``data`` has a leading axis of splits."""
+        args = (data, jax.random.split(key, data.y.shape[0]))
+        params, record = compiled(_fit, (self, network), *args)(*args)
+        return Fitted(params, {name: np.asarray(values) for name, values in record.items()})
+
+    def untuned(self, network: Network, data: Data, key: Array) -> ChainParams:
+        """The chains before tuning."""
+        args = (data, jax.random.split(key, data.y.shape[0]))
+        return compiled(_begin_all, (self, network), *args)(*args)
+
+    def sample(
+        self, network: Network, data: Data, params: ChainParams, key: Array, networks: int
+    ) -> tuple[Float[np.ndarray, "splits networks dim"], Trace]:
+        """Independent draws of every split's posterior, and averages along its chain (a leading axis of splits)."""
+        args = (data, params, jax.random.split(key, data.y.shape[0]))
+        positions, trace = compiled(_sample, (self, network, networks), *args)(*args)
+        return np.asarray(positions), trace
+
+
+def parts(network: Network, data: Data, count: int) -> StochasticDensity:
+    """Estimates of log p(w, y) and its force from one of ``count`` parts of the rows, one for the whole ensemble."""
+    size = data.rows // count
+
+    def estimate(positions: Array, key: Array) -> tuple[Array, Array]:
+        rows = jax.random.randint(key, (), 0, count) * size + jnp.arange(size)
+        few = Data(data.x[rows], data.y[rows])
+        times = data.rows / size
+        return jax.vmap(jax.value_and_grad(lambda flat: network.logdensity(flat, few, times)))(positions)
+
+    return estimate
+
+
+def _begin(method: NetworkChain, network: Network, data: Data, key: Array) -> ChainParams:
+    start_key, chain_key = jax.random.split(key)
+    transitions = method.kernel.init(chain_key, method.steps, network.dim, jnp.float32, method.step_size)
+    return ChainParams(method.initial.fit(network, data, start_key), transitions)
+
+
+def _begin_all(method: NetworkChain, network: Network, data: Data, keys: Array) -> ChainParams:
+    return jax.lax.map(lambda split: _begin(method, network, split[0], jax.random.split(split[1])[0]), (data, keys))
+
+
+def _fit(method: NetworkChain, network: Network, data: Data, keys: Array) -> tuple[ChainParams, dict[str, Array]]:
+    return jax.lax.map(lambda split: _fit_one(method, network, *split), (data, keys))
+
+
+def _fit_one(method: NetworkChain, network: Network, data: Data, key: Array) -> tuple[ChainParams, dict[str, Array]]:
+    """One split; a program for all runs it for each in turn."""
+    begin_key, tune_key = jax.random.split(key)
+    params, adam = _begin(method, network, data, begin_key), optax.scale_by_adam()
+    density = method.density(network, data)
+
+    def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        transitions, state = carry
+        noise_key, chain_key = jax.random.split(key)
+        begin = _ensemble(method, density, params, noise_key, method.particles)
+        runs = frozen_runs(density, method.kernel, transitions, begin, jax.random.split(chain_key, method.steps))
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count
+            direction, state = adam.update(runs.gradient, state)
+        transitions = jax.tree.map(lambda p, d: p + method.learning_rate * d, transitions, direction)
+        row = {"expected": jnp.mean(runs.end.logdensity), "acceptance": jnp.mean(runs.acceptance)}
+        return (transitions, state), row
+
+    keys = jax.random.split(tune_key, method.iterations)
+    (transitions, _), record = jax.lax.scan(step, (params.transitions, adam.init(params.transitions)), keys)
+    return params._replace(transitions=transitions), record
+
+
+def _ensemble(method: NetworkChain, density: Any, params: ChainParams, key: Array, particles: int) -> Ensemble:
+    """Draws of P0, with what the kernel carries along."""
+    position_key, force_key = jax.random.split(key)
+    position = params.initial.sample(position_key, particles)
+    if method.minibatches is None:
+        return start(density, position)
+    return start(lambda x: density(x, force_key), position)
+
+
+def _sample(
+    method: NetworkChain, network: Network, networks: int, data: Data, params: ChainParams, keys: Array
+) -> tuple[Array, Trace]:
+    def one(split: tuple[Data, ChainParams, Array]) -> tuple[Array, Trace]:
+        rows, chain, key = split
+        noise_key, chain_key = jax.random.split(key)
+        density = method.density(network, rows)
+        begin = _ensemble(method, density, chain, noise_key, networks)
+        end, _, trace = advance(density, method.kernel, chain.transitions, begin, chain_key)
+        return end.position, trace
+
+    return jax.lax.map(one, (data, params, keys))

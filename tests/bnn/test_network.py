@@ -1,0 +1,159 @@
+"""Bayesian networks: the posterior, predictions, the stochastic kernel, and chains on several splits at once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import ergodic as eg
+from ergodic.bnn.chain import NetworkChain, parts
+from ergodic.bnn.network import Data, Network
+from ergodic.bnn.prediction import Mixture, predict, score
+from ergodic.bnn.scaling import Scaling
+from ergodic.bnn.start import MeanField
+from ergodic.errors import ConfigError
+from ergodic.kernels import HMC, start
+from ergodic.kernels.stochastic import StochasticHMC
+
+NETWORK = Network(2, (3,))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(24, 2))
+    return x, 3 + 2 * np.sin(x[:, 0]) + 0.1 * rng.normal(size=24)
+
+
+@pytest.fixture(scope="module")
+def data(rows):
+    return Scaling.of(*rows).data(*rows)
+
+
+def test_the_posterior_is_prior_times_likelihood(data):
+    """Against SciPy, up to the prior's constant, at two positions."""
+    flat = [jax.random.normal(jax.random.key(k), (NETWORK.dim,)) for k in range(2)]
+
+    def by_hand(flat):
+        p = {name: np.asarray(value, float) for name, value in NETWORK.layout.unravel(flat).items()}
+        hidden = np.maximum(np.asarray(data.x, float) @ p["weights_1"] + p["biases_1"], 0)
+        mean = (hidden @ p["weights_2"] + p["biases_2"])[:, 0]
+        precision = np.exp(p["log_precision"])
+        total = stats.norm(mean, precision**-0.5).logpdf(np.asarray(data.y, float)).sum()
+        total += stats.gamma(1, scale=100).logpdf(precision) + p["log_precision"]
+        return total + sum(stats.norm.logpdf(v).sum() for name, v in p.items() if name != "log_precision")
+
+    ours = [float(NETWORK.logdensity(x, data)) for x in flat]
+    assert np.isclose(ours[0] - ours[1], by_hand(flat[0]) - by_hand(flat[1]), rtol=1e-5)
+    assert NETWORK.dim == 2 * 3 + 3 + 3 + 1 + 1
+
+
+def test_it_is_a_target_like_any_other(data):
+    target = NETWORK.target(data, minibatches=4)
+    assert target.dim == NETWORK.dim and target.prior is not None
+    flat = jax.random.normal(jax.random.key(0), (NETWORK.dim,))
+    assert np.isclose(target.density(flat), NETWORK.logdensity(flat, data), rtol=1e-6)
+    keys = jax.random.split(jax.random.key(5), 400)
+    estimates = jax.vmap(lambda key: target.density.minibatch(target.layout.unravel(flat), key))(keys)
+    # Unbiased: the mean of 400, of known spread. Fails once in 1e6.
+    error = float(np.std(estimates)) / 20
+    assert abs(float(np.mean(estimates)) - float(target.density(flat))) < 4.9 * error
+    draws = eg.HEI(steps=2, leapfrogs=1, iterations=2, particles=4).fit(target, jax.random.key(1), progress=False)
+    assert draws.sample(jax.random.key(2), 10, progress=False).position["noise"].shape == (10,)
+
+
+def test_wider_and_deeper_networks():
+    deep = Network(4, (6, 5))
+    assert deep.dim == 4 * 6 + 6 + 6 * 5 + 5 + 5 + 1 + 1
+    inputs = deep.layout.unravel(deep.inputs_of())
+    assert np.all(inputs["weights_1"] == 4) and np.all(inputs["biases_2"] == 6) and np.all(inputs["weights_3"] == 5)
+    with pytest.raises(ConfigError, match="hidden layer"):
+        Network(3, ())
+
+
+def test_scaling_goes_there_and_back(rows):
+    x, y = rows
+    scaling = Scaling.of(x, y)
+    data = scaling.data(x, y)
+    assert np.allclose(data.x.mean(axis=0), 0, atol=1e-6) and np.allclose(data.x.std(axis=0), 1, atol=1e-6)
+    assert np.allclose(np.asarray(data.y, float) * scaling.y_scale + scaling.y_mean, y, atol=1e-5)
+    flat = np.concatenate([x, np.ones((24, 1))], axis=1)
+    assert np.all(Scaling.of(flat, y).inputs(flat)[:, 2] == 0)
+
+
+def test_predictions_are_a_mixture_in_the_targets_units(rows):
+    x, y = rows
+    scaling = Scaling.of(x, y)
+    positions = np.asarray(jax.random.normal(jax.random.key(0), (5, NETWORK.dim)))
+    mixture = predict(NETWORK, positions, scaling, x)
+    one = NETWORK.layout.unravel(jnp.asarray(positions[2]))
+    mean = scaling.y_mean + scaling.y_scale * np.asarray(NETWORK.mean(one, jnp.asarray(scaling.inputs(x))))
+    assert np.allclose(mixture.means[2], mean, rtol=1e-5)
+    assert np.isclose(mixture.scales[2], scaling.y_scale * np.exp(-0.5 * float(one["log_precision"])), rtol=1e-5)
+    assert set(score(mixture, y)) == {"log_likelihood", "rmse", "coverage_50", "coverage_90"}
+
+
+def test_a_mixture_of_one_is_a_gaussian():
+    y = np.linspace(-3, 3, 7)
+    mixture = Mixture(np.zeros((1, 7)), np.array([2.0]))
+    assert np.allclose(mixture.log_likelihood(y), stats.norm(0, 2).logpdf(y))
+    assert np.allclose(mixture.quantile(0.9), stats.norm(0, 2).ppf(0.9), atol=1e-9)
+    assert mixture.coverage(y, 0.5) == np.mean(np.abs(y) <= stats.norm(0, 2).ppf(0.75))
+    two = Mixture(np.array([[0.0], [4.0]]), np.array([1.0, 1.0]))
+    assert np.isclose(two.sd[0], np.sqrt(1 + 4)) and np.isclose(two.quantile(0.5)[0], 2.0, atol=1e-6)
+
+
+def test_without_noise_the_stochastic_kernel_is_hmc(x64):
+    """The same momentum, exact forces: the same move and sensitivity as HMC without a Metropolis step."""
+
+    def exact(x):
+        return -0.25 * jnp.sum(x**4, axis=-1), -(x**3)
+
+    params = HMC(3).init(jax.random.key(0), 1, 2, jnp.float64, (0.1, 0.2))
+    one = jax.tree.map(lambda leaf: leaf[0], params)
+    one = one._replace(log_variance=jnp.array([0.3, -0.2]))
+    ensemble = start(exact, jax.random.normal(jax.random.key(1), (5, 2), jnp.float64))
+    key = jax.random.key(2)
+    end, info, sensitivity = StochasticHMC(3).frozen_transition(lambda x, _: exact(x), one, ensemble, key)
+    wanted, _, expected = HMC(3, adjusted=False).frozen_transition(exact, one, ensemble, key)
+    assert np.allclose(end.position, wanted.position, rtol=1e-12) and np.all(info.accepted)
+    assert np.allclose(sensitivity, expected, rtol=1e-10)
+
+
+def test_parts_of_the_rows_are_unbiased_estimates(data):
+    positions = jax.random.normal(jax.random.key(0), (3, NETWORK.dim))
+    estimate = parts(NETWORK, data, 6)
+    value, force = jax.vmap(lambda key: estimate(positions, key))(jax.random.split(jax.random.key(1), 300))
+    exact_value, exact_force = NETWORK.density(data)(positions)
+    for found, exact in ((value, exact_value), (force, exact_force)):
+        error = np.std(found, axis=0) / np.sqrt(300) + 1e-3
+        assert np.all(np.abs(np.mean(found, axis=0) - np.asarray(exact)) < 6 * error)  # 45 numbers; fails once in 1e7
+
+
+@pytest.mark.parametrize("minibatches", [None, 4])
+def test_chains_of_all_splits_climb(data, minibatches):
+    """Two splits in one program; the second has other rows. Chains end above where they start."""
+    both = Data(jnp.stack([data.x, data.x[::-1]]), jnp.stack([data.y, -data.y[::-1]]))
+    initial = MeanField(iterations=30)
+    method = NetworkChain(6, 2, 15, 4, 0.02, minibatches, initial, (0.02, 0.05))
+    fitted = method.fit(NETWORK, both, jax.random.key(0))
+    positions, trace = method.sample(NETWORK, both, fitted.params, jax.random.key(1), 20)
+    assert positions.shape == (2, 20, NETWORK.dim) and np.all(np.isfinite(positions))
+    assert fitted.record["expected"].shape == (2, 15)
+    expected = np.asarray(trace.expected_logdensity)
+    assert expected.shape == (2, 7)
+    if minibatches is None:  # of a part of the rows E[log p] is too noisy to compare
+        assert np.all(expected[:, -1] > expected[:, 0])
+    first = method.untuned(NETWORK, both, jax.random.key(0))
+    assert np.array_equal(first.initial.mean, fitted.params.initial.mean)
+    assert not np.array_equal(first.transitions.log_step, fitted.params.transitions.log_step)
+    assert not np.array_equal(first.initial.mean[0], first.initial.mean[1])
+
+
+def test_starts(data):
+    layer = MeanField(iterations=5).fit(NETWORK, data, jax.random.key(0))
+    variational = MeanField(iterations=5, variances="variational").fit(NETWORK, data, jax.random.key(0))
+    assert np.array_equal(layer.mean, variational.mean)
+    scale = NETWORK.layout.unravel(np.exp(np.asarray(layer.log_scale)))
+    assert np.allclose(scale["weights_1"] ** 2, 2**-0.5) and np.allclose(scale["weights_2"] ** 2, 3**-0.5)
