@@ -19,14 +19,10 @@ ARCHITECTURE = architecture(64)
 ENCODERS = (
     VAE(),
     HVI(leapfrogs=2, hidden=8),
-    HVAE(leapfrogs=2),
     HVAE(leapfrogs=2, tempering="fixed"),
-    Ergodic(2, 2),
-    Ergodic(2, 2, adjusted=False),
-    Ergodic(2, 2, gradient="full"),
-    Ergodic(2, 2, start="encoder"),
-    Ergodic(2, 2, start="encoder", whitened=True, tuning="acceptance"),
-    Ergodic(2, 2, tuning="none"),
+    Ergodic(2, 1, adjusted=False),
+    Ergodic(2, 1, gradient="full"),
+    Ergodic(2, 1, start="encoder", whitened=True, tuning="acceptance"),
 )
 
 
