@@ -50,7 +50,7 @@ class MeanField:
         """The diagonal Gaussian after some iterations."""
         first_key, train_key = jax.random.split(key)
         density, adam = network.density(data), optax.scale_by_adam()
-        begin = DiagonalGaussian(_random_network(network, first_key), jnp.full(network.dim, math.log(self.first_scale)))
+        begin = DiagonalGaussian(random_network(network, first_key), jnp.full(network.dim, math.log(self.first_scale)))
 
         def step(
             carry: tuple[DiagonalGaussian, optax.OptState], inputs: tuple[Array, Float[Array, ""]]
@@ -69,7 +69,7 @@ class MeanField:
         return jax.lax.scan(step, (begin, adam.init(begin)), (keys, rates))[0][0]
 
 
-def _random_network(network: Network, key: Array) -> Float[Array, "dim"]:
+def random_network(network: Network, key: Array) -> Float[Array, "dim"]:
     """Weights of variance 2/n before a relu, no biases, τ = 1."""
     inputs = jnp.asarray(network.inputs_of(), jnp.float32)
     is_weight = jnp.asarray(
