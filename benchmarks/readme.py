@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 PEERS = ("NUTS", "NumPyro NUTS", "nutpie", "ChEES", "MEADS", "LAPS")
-BEGIN, END = "<!-- table: python -m benchmarks.readme -->\n", "<!-- end of table -->\n"
+END = "<!-- end of table -->\n"
+STUDIES = {"digits": "results/generative-digits", "mnist": "results/generative-mnist"}
 
 
 def cell(text: str) -> str:
@@ -33,23 +34,31 @@ def table(results: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def bars(results: dict) -> str:
-    """The bars as results.md shows them."""
-    shown = results["tables"][0]
+def markdown(shown: dict) -> str:
+    """A table of results.json as it is."""
     lines = ["| " + " | ".join(shown["columns"]) + " |", "|" + "---|" * len(shown["columns"])]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in shown["rows"])]) + "\n"
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in shown["rows"])]) + "\n"
 
 
-def put(file: Path, text: str) -> None:
-    """Replace what stands between the marks."""
-    before, rest = file.read_text().split(BEGIN)
-    file.write_text(before + BEGIN + text + END + rest.split(END)[1])
+def put(file: Path, name: str, text: str) -> None:
+    """Replace what stands between a table's marks, where it has any."""
+    begin = f"<!-- {name}: python -m benchmarks.readme -->\n"
+    if begin not in file.read_text():
+        return
+    before, rest = file.read_text().split(begin)
+    file.write_text(before + begin + text + END + rest.split(END, 1)[1])
 
 
 def main() -> None:
-    results = json.loads(Path("results/posteriors/results.json").read_text())
-    put(Path("README.md"), table(results))
-    put(Path("docs/results.md"), bars(results))
+    posteriors = json.loads(Path("results/posteriors/results.json").read_text())
+    document = Path("docs/results.md")
+    put(Path("README.md"), "posteriors", table(posteriors))
+    put(document, "bars", markdown(posteriors["tables"][0]))
+    for data, folder in STUDIES.items():
+        file = Path(folder) / "results.json"
+        if file.is_file():
+            for index, shown in enumerate(json.loads(file.read_text())["tables"]):
+                put(document, f"{data} {index}", markdown(shown))
 
 
 if __name__ == "__main__":
