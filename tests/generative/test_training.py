@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from ergodic.cli import main as cli
+from ergodic.cli import main
 from ergodic.errors import ConfigError, ErgodicError, StorageError
 from ergodic.generative import VAE, Ergodic
 from ergodic.generative.training import Budget, Recipe, Stage, parse_budget, read_mark, train
@@ -22,6 +22,13 @@ RECIPE = Recipe((Stage(VAE()), Stage(Ergodic(2, 1, start="encoder"))), batch=16)
 @pytest.fixture(scope="module")
 def grey():
     return np.random.default_rng(0).uniform(size=(40, 64)).astype(np.float32)
+
+
+def cli(words):
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    return stop.value.code
 
 
 def weights(state):
@@ -74,11 +81,12 @@ def test_a_process_killed_at_a_random_moment(tmp_path, capsys):
     assert int(a.iteration) == int(b.iteration) == 10_000
     assert all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
 
-    cli(["generative", "judge", str(tmp_path / "cut"), "--images", "4", "--temperatures", "20", "--simulated", "2"])
+    assert not cli(
+        ["generative", "judge", str(tmp_path / "cut"), "--images", "4", "--temperatures", "20", "--simulated", "2"]
+    )
     said = capsys.readouterr().out
     assert "VAE on digits" in said and "log p(y)   -" in said and "sandwich" in said
-    with pytest.raises(SystemExit):
-        cli(["generative", "judge", str(tmp_path)])
+    assert cli(["generative", "judge", str(tmp_path)]) == 1
     assert "ergodic generative train --out" in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ErgodicError
-from . import benches, certificates, data, generative, models, studies
+from . import benches, certificates, data, generative, models, networks, studies
 from .console import say
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
 models_of_images = typer.Typer(no_args_is_help=True, help="Deep generative models: train, and judge by likelihood.")
+bayesian_networks = typer.Typer(no_args_is_help=True, help="Bayesian networks on your own table: fit, and predict.")
 bench = typer.Typer(no_args_is_help=True, help="Measure the library against its own claims and against its peers.")
 data_sets = typer.Typer(no_args_is_help=True, help="The data sets: what there is, fetch what is missing.")
 
@@ -46,6 +47,9 @@ reproduce.command("generative")(generative.reproduce)
 app.add_typer(models_of_images, name="generative")
 models_of_images.command()(generative.train)
 models_of_images.command()(generative.judge)
+app.add_typer(bayesian_networks, name="bnn")
+bayesian_networks.command()(networks.fit)
+bayesian_networks.command()(networks.predict)
 app.add_typer(bench, name="bench")
 bench.command("certificate")(certificates.calibrate)
 bench.command()(benches.posteriors)

@@ -1,0 +1,97 @@
+"""Sampled networks as a file, for predicting new rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._version import __version__
+from ..errors import StorageError
+from ..storage import write_atomically
+from .chain import NetworkChain
+from .network import Data, Network
+from .prediction import Mixture, predict
+from .scaling import Scaling
+
+_MARK = "ergodic-network"
+
+
+class FittedNetwork(NamedTuple):
+    """Draws of a network's posterior, with all that predicting needs."""
+
+    network: Network
+    positions: np.ndarray
+    """``(networks, dim)``."""
+    scaling: Scaling
+    features: list[str]
+    target: str
+
+    def predict(self, x: np.ndarray) -> Mixture:
+        """The predictive distribution of raw rows."""
+        return predict(self.network, self.positions, self.scaling, x)
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        from safetensors.numpy import save
+
+        header = {
+            "version": __version__,
+            "hidden": list(self.network.hidden),
+            "features": self.features,
+            "target": self.target,
+            "y_mean": self.scaling.y_mean,
+            "y_scale": self.scaling.y_scale,
+        }
+        arrays = {
+            "positions": np.asarray(self.positions, np.float32),
+            "x_mean": np.asarray(self.scaling.x_mean),
+            "x_scale": np.asarray(self.scaling.x_scale),
+        }
+        write_atomically(path, save(arrays, metadata={_MARK: json.dumps(header)}))
+
+
+def load(path: Path) -> FittedNetwork:
+    """Read it back."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise StorageError(f"{path}: there is no such file")
+    try:
+        with safe_open(str(path), framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StorageError(f"{path} is not a network's file, or is damaged ({error})") from error
+    if _MARK not in metadata:
+        raise StorageError(f"{path} is not a network's file; `ergodic bnn fit` writes one")
+    header = json.loads(metadata[_MARK])
+    network = Network(len(header["features"]), tuple(header["hidden"]))
+    scaling = Scaling(arrays["x_mean"], arrays["x_scale"], header["y_mean"], header["y_scale"])
+    return FittedNetwork(network, arrays["positions"], scaling, header["features"], header["target"])
+
+
+def fit(
+    x: np.ndarray,
+    y: np.ndarray,
+    features: list[str],
+    target: str,
+    key: Any,
+    *,
+    hidden: tuple[int, ...] = (50,),
+    networks: int = 200,
+    method: NetworkChain | None = None,
+) -> tuple[FittedNetwork, np.ndarray]:
+    """Sample networks given raw rows; also E_{p_t}[log p(w, y)] along the chain."""
+    network, scaling = Network(x.shape[1], hidden), Scaling.of(x, y)
+    data = scaling.data(x, y)
+    one = Data(jnp.asarray(data.x)[None], jnp.asarray(data.y)[None])
+    chain = method or NetworkChain()
+    fit_key, sample_key = jax.random.split(key)
+    fitted = chain.fit(network, one, fit_key)
+    positions, trace = chain.sample(network, one, fitted.params, sample_key, networks)
+    return FittedNetwork(network, positions[0], scaling, features, target), np.asarray(trace.expected_logdensity)[0]

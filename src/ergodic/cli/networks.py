@@ -1,0 +1,68 @@
+"""Commands for Bayesian networks on a user's own table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import Seed, console, say
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def fit(
+    table: Annotated[Path, typer.Argument(help="A CSV file of numbers, with a header.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The fitted networks.")] = Path("network.ergodic"),
+    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
+    networks: Annotated[int, typer.Option(help="Networks to sample.")] = 200,
+    seed: Seed = 0,
+) -> None:
+    """Sample Bayesian networks given a table: a tuned chain of HMC on their posterior."""
+    import jax
+
+    from ..bnn.csv_table import training_rows
+    from ..bnn.fitted import fit as run
+    from ..storage import require_writable
+    from ..validation import positive_int
+
+    positive_int(hidden, "hidden")
+    positive_int(networks, "networks")
+    require_writable(out)
+    features, x, y = training_rows(table, target)
+    with console.status("tuning and sampling"):
+        fitted, expected = run(x, y, features, target, jax.random.key(seed), hidden=(hidden,), networks=networks)
+    fitted.save(out)
+    mixture = fitted.predict(x)
+    say(
+        f"{networks} networks of {hidden} units given {len(y)} rows of {len(features)} columns\n"
+        f"E log p(w, y) along the chain  {expected[0]:.1f} → {expected[len(expected) // 2]:.1f} → {expected[-1]:.1f}\n"
+        f"on the rows it was fitted to   RMSE {mixture.rmse(y):.4g}, {100 * mixture.coverage(y, 0.9):.0f} % of them in "
+        f"90 % intervals\nsaved     {out}\npredict   ergodic bnn predict {out} NEW.csv"
+    )
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="What `ergodic bnn fit` wrote.")],
+    table: Annotated[Path, typer.Argument(help="A CSV file with the same columns; the target's may be there or not.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Predictions, a row each.")] = Path("predictions.csv"),
+) -> None:
+    """Predict new rows: mean, standard deviation and quantiles."""
+    from ..bnn.csv_table import new_rows
+    from ..bnn.fitted import load
+    from ..storage import require_writable, write_atomically
+
+    require_writable(out)
+    fitted = load(model)
+    mixture = fitted.predict(new_rows(table, fitted.features, fitted.target))
+    columns = [mixture.mean, mixture.sd, *(mixture.quantile(level) for level in QUANTILES)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["mean", "sd", *(f"q{100 * level:02.0f}" for level in QUANTILES)])
+    writer.writerows([f"{value:.6g}" for value in row] for row in zip(*columns, strict=True))
+    write_atomically(out, text.getvalue().encode())
+    say(f"{len(columns[0])} predictions of '{fitted.target}' by {len(fitted.positions)} networks\nsaved  {out}")

@@ -1,0 +1,111 @@
+"""A user's own table: reading it, fitting networks, predicting, and what is said when something is wrong."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from ergodic.bnn.csv_table import new_rows, read_csv, training_rows
+from ergodic.bnn.splits import Splits
+from ergodic.cli import main
+from ergodic.datasets.tables import load_table
+from ergodic.errors import DataError
+
+
+def cli(words):
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    return stop.value.code
+
+
+def write(path, header, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, size=(30, 2))
+    y = 10 + 3 * x[:, 0] + 0.2 * rng.normal(size=30)
+    rows = np.column_stack([x[:, 0], y, x[:, 1]])
+    return write(tmp_path_factory.mktemp("own") / "data.csv", ["a", "y", "b"], rows.tolist())
+
+
+def test_fit_and_predict(table, tmp_path, capsys):
+    model, out = tmp_path / "model.ergodic", tmp_path / "predictions.csv"
+    assert not cli(["bnn", "fit", str(table), "--target", "y", "-o", str(model), "--hidden", "4", "--networks", "20"])
+    assert "20 networks of 4 units given 30 rows of 2 columns" in capsys.readouterr().out
+    new = write(tmp_path / "new.csv", ["b", "a"], [[0.0, -1.0], [0.0, 1.0]])
+    assert not cli(["bnn", "predict", str(model), str(new), "-o", str(out)])
+    with out.open() as file:
+        first, second = csv.DictReader(file)
+    assert float(first["mean"]) < float(second["mean"])
+    assert float(first["q05"]) < float(first["q50"]) < float(first["q95"]) and float(first["sd"]) > 0
+    assert list(first) == ["mean", "sd", "q05", "q25", "q50", "q75", "q95"]
+    assert cli(["bnn", "predict", str(table), str(new)]) == 1
+    assert "is not a network's file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("1,2\n3,4\n", "no header"),
+        ("a,a\n1,2\n", "two columns called 'a'"),
+        ("a,y\n1\n", "line 2: 1 values for 2 columns"),
+        ("a,y\n1,2\n,3\n", r"line 3, column 'a': a value is missing"),
+        ("a,y\n1,2\nred,3\n", r"line 3, column 'a': 'red' is not a number.*encode"),
+        ("a,y\n1,inf\n", "not finite"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_csv(path)
+
+
+def test_bad_tables(table, tmp_path):
+    with pytest.raises(DataError, match="there is no such file"):
+        read_csv(tmp_path / "nowhere.csv")
+    with pytest.raises(DataError, match="no column 'z'; its columns are a, y, b"):
+        training_rows(table, "z")
+    flat = write(tmp_path / "flat.csv", ["a", "y"], [[1, k] for k in range(12)])
+    with pytest.raises(DataError, match="column 'a' is 1 in every row"):
+        training_rows(flat, "y")
+    few = write(tmp_path / "few.csv", ["a", "y"], [[k, k] for k in range(3)])
+    with pytest.raises(DataError, match="3 rows; at least 10"):
+        training_rows(few, "y")
+    alone = write(tmp_path / "alone.csv", ["y"], [[k] for k in range(12)])
+    with pytest.raises(DataError, match="no column beside 'y'"):
+        training_rows(alone, "y")
+
+
+def test_new_rows_must_have_the_known_columns(table, tmp_path):
+    with pytest.raises(DataError, match="lacks columns 'c', 'd'"):
+        new_rows(table, ["a", "b", "c", "d"], "y")
+    with pytest.raises(DataError, match="has column 'b', which the network has never seen"):
+        new_rows(table, ["a"], "y")
+    assert new_rows(table, ["b", "a"], "y").shape == (30, 2)
+
+
+def test_all_splits_as_one_batch():
+    table = load_table("diabetes")
+    splits = Splits.of(table, (0, 3))
+    assert splits.data.x.shape == (2, len(table.train_index[0]), 10)
+    assert np.allclose(np.asarray(splits.data.y).mean(axis=1), 0, atol=1e-5)
+    held = Splits.of(table, (0, 3), validation=True)
+    train = {tuple(row) for row in table.split(0).train_x}
+    assert all(tuple(row) in train for row in held.rows[0].test_x)
+    assert len(held.rows[0].test_y) + held.data.x.shape[1] == splits.data.x.shape[1]
+    network = splits.network((3,))
+    scores = splits.scores(network, np.zeros((2, 4, network.dim)))
+    # Networks of zeros with noise 1 predict the training rows' mean and spread.
+    sd, mean = table.split(0).train_y.std(), table.split(0).train_y.mean()
+    expected = np.mean(-0.5 * ((table.split(0).test_y - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi))
+    assert np.isclose(scores[0]["log_likelihood"], expected, rtol=1e-5)
