@@ -1,4 +1,4 @@
-"""Commands for Bayesian networks on a user's own table."""
+"""Commands for Bayesian networks: on a user's own table, and the paper's appendix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from .console import Seed, console, say
+from .console import Out, Seed, console, say
+from .studies import show_tables
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -66,3 +67,25 @@ def predict(
     writer.writerows([f"{value:.6g}" for value in row] for row in zip(*columns, strict=True))
     write_atomically(out, text.getvalue().encode())
     say(f"{len(columns[0])} predictions of '{fitted.target}' by {len(fitted.positions)} networks\nsaved  {out}")
+
+
+def reproduce(
+    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "cpu",
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="boston, yacht, concrete, wine or diabetes; repeatable.")
+    ] = None,
+    methods: Annotated[list[str] | None, typer.Option(help="Some ways of sampling only; repeatable.")] = None,
+    out: Out = Path("runs/bnn"),
+) -> None:
+    """The appendix: Bayesian networks on the UCI tables, HEI against SGHMC and others, 20 splits.
+
+    Without UCI data (`ergodic data fetch uci`) it is the diabetes table. A run that was stopped goes on where it was.
+    """
+    from ..experiments.bnn import reproduce as run
+    from ..report.page import write_page
+    from ..storage import require_writable
+
+    require_writable(out / "results.json")
+    results = run(preset, out, say, tables=dataset or None, methods=methods or None)
+    show_tables(results["tables"])
+    say(f"\nreport   {write_page(out)}")

@@ -1,0 +1,117 @@
+"""The ways of sampling networks that the appendix's study compares, by label: each gives networks of every split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..bnn.chain import NetworkChain
+from ..bnn.ensemble import Ensemble
+from ..bnn.network import Data, Network
+from ..bnn.start import MeanField
+from ..bnn.stochastic_gradients import NetworkSGHMC
+from ..methods.sghmc import SGHMC
+from ..programs import compiled
+
+Sampled = tuple[np.ndarray, dict[str, Any]]
+"""Positions ``(splits, networks, dim)``, and curves worth keeping."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """HEI."""
+
+    method: NetworkChain = field(default_factory=NetworkChain)
+
+    def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
+        """Tune, then draw; the chain's averages, tuned and untuned."""
+        fit_key, sample_key = jax.random.split(key)
+        fitted = self.method.fit(network, data, fit_key)
+        positions, trace = self.method.sample(network, data, fitted.params, sample_key, networks)
+        untuned = self.method.untuned(network, data, fit_key)
+        _, before = self.method.sample(network, data, untuned, sample_key, networks)
+        curves = {
+            "tuned": np.asarray(trace.expected_logdensity),
+            "untuned": np.asarray(before.expected_logdensity),
+            "acceptance": np.asarray(trace.acceptance),
+            "training": fitted.record["expected"],
+        }
+        return positions, curves
+
+
+@dataclass(frozen=True)
+class StochasticGradients:
+    """SGHMC."""
+
+    method: NetworkSGHMC = field(default_factory=NetworkSGHMC)
+
+    def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
+        """Run the chains."""
+        return self.method.sample(network, data, key, networks), {}
+
+
+@dataclass(frozen=True)
+class Members:
+    """A deep ensemble; as many networks as it has members."""
+
+    method: Ensemble = field(default_factory=Ensemble)
+
+    def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
+        """Train them."""
+        return self.method.sample(network, data, key), {}
+
+
+@dataclass(frozen=True)
+class Variational:
+    """Mean-field variational inference, run for longer than as a start."""
+
+    method: MeanField = field(default_factory=lambda: MeanField(iterations=3000, variances="variational"))
+
+    def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
+        """Draws of the Gaussian."""
+        args = (data, jax.random.split(key, data.y.shape[0]))
+        return np.asarray(compiled(_variational, (self.method, network, networks), *args)(*args)), {}
+
+
+def _variational(method: MeanField, network: Network, networks: int, data: Data, keys: Array) -> Array:
+    def one(split: tuple[Data, Array]) -> Array:
+        fit_key, draw_key = jax.random.split(split[1])
+        return method.fit(network, split[0], fit_key).sample(draw_key, networks)
+
+    return jax.lax.map(one, (data, keys))
+
+
+GRID = tuple(SGHMC(step, friction, chains=10) for step in (1e-6, 1e-5, 1e-4) for friction in (0.05, 0.2))
+"""Settings of Chen's update that validation rows choose from."""
+
+
+def sampling(scale: float = 1.0) -> dict[str, Any]:
+    """Label to way of sampling; ``scale`` shortens everything, for a smoke test. SGHMC's tuned variants come apart."""
+    short: Callable[[int], int] = lambda count: max(2, round(scale * count))  # noqa: E731
+    chain = NetworkChain(steps=short(50), iterations=short(190))
+    adapted = SGHMC(scale_adapted=True, chains=10, burn_in=short(3000), thin=short(100))
+    return {
+        "HEI": Chain(chain),
+        "HEI, minibatches": Chain(replace(chain, minibatches=19)),
+        "HEI, variational P0": Chain(replace(chain, initial=MeanField(variances="variational"))),
+        "SGHMC, scale-adapted": StochasticGradients(NetworkSGHMC(adapted)),
+        "mean-field VI": Variational(MeanField(iterations=short(3000), variances="variational")),
+        "deep ensemble": Members(Ensemble(iterations=short(3000))),
+    }
+
+
+def settings(way: Any) -> Any:
+    """Plain values, for a cell's name."""
+    return asdict(way) if is_dataclass(way) and not isinstance(way, type) else str(way)
+
+
+def finite(positions: np.ndarray) -> np.ndarray:
+    """Networks that ran away predict nothing: they become networks of zeros, with noise 1."""
+    good = np.all(np.isfinite(positions), axis=-1, keepdims=True)
+    return np.asarray(jnp.where(good, positions, 0.0))

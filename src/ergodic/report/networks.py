@@ -1,0 +1,28 @@
+"""Lines of the network study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .style import COLOURS, INK, new_figure, tidy
+
+
+def along_the_chain(curves: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Figure 7: E_{p_t}[log p(w, y)] over t, tuned and untuned, a panel a table."""
+    figure = new_figure(3.2 * len(curves), 3.0)
+    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    for axis, (name, of_table) in zip(axes, curves.items(), strict=True):
+        for kind, colour in (("untuned", "green"), ("tuned", "blue")):
+            values = np.asarray(of_table[kind], float)
+            axis.plot(np.arange(len(values)), values, color=COLOURS[colour], linewidth=1.4, label=kind)
+        axis.set_yscale("symlog", linthresh=1000)
+        axis.set_title(name, fontsize=10, color=INK)
+        axis.set_xlabel("t, transitions", fontsize=9)
+        axis.legend(fontsize=8, frameon=False)
+        tidy(axis)
+    axes[0].set_ylabel("E[log p(w, y)]", fontsize=9)
+    return figure

@@ -1,0 +1,47 @@
+"""The network study's smoke preset: two ways of sampling on two splits of a bundled table, resumed, and its tables."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ergodic.errors import ConfigError
+from ergodic.experiments.bnn import TUNED, reproduce
+from ergodic.experiments.bnn_tables import PUBLISHED, difference_table, score_table
+
+
+def test_smoke(tmp_path):
+    chosen = ["HEI", TUNED]
+    first = reproduce("smoke", tmp_path, lambda _: None, tables=["diabetes"], methods=chosen)
+    document = json.loads((tmp_path / "results.json").read_text())
+    cells = document["results"]["cells"]
+    assert [cell["label"] for cell in cells] == chosen
+    assert all(len(cell["scores"]) == 2 for cell in cells)
+    assert all(-8 < score["log_likelihood"] < -4 for cell in cells for score in cell["scores"])
+    assert (tmp_path / "chain.png").stat().st_size > 5_000
+    again = reproduce("smoke", tmp_path, lambda _: None, tables=["diabetes"], methods=chosen)
+    assert [cell["seconds"] for cell in again["cells"]] == [cell["seconds"] for cell in first["cells"]]
+
+
+def test_unknown_names(tmp_path):
+    with pytest.raises(ConfigError, match="way of sampling networks"):
+        reproduce("smoke", tmp_path, methods=["HIE"])
+    with pytest.raises(ConfigError, match="preset"):
+        reproduce("tiny", tmp_path)
+
+
+def test_tables_pair_splits():
+    def cell(label, values):
+        measures = ("rmse", "coverage_50", "coverage_90")
+        return {
+            "table": "boston",
+            "label": label,
+            "scores": [{"log_likelihood": v, **dict.fromkeys(measures, 0.5)} for v in values],
+        }
+
+    cells = [cell("HEI", [-2.0, -3.0]), cell("SGHMC", [-2.5, -3.7])]
+    rows = difference_table(cells, ["boston"], ["HEI", "SGHMC"])["rows"]
+    assert rows == [["SGHMC", "+0.600 ± 0.100"]]
+    table = score_table(cells, ["boston"], ["HEI", "SGHMC"])["rows"]
+    assert table[0] == ["HEI", "-2.50 ± 0.50"] and len(table) == 6 + len(PUBLISHED)
+    assert np.all([len(row) == 2 for row in table])
