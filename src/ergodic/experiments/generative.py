@@ -179,16 +179,16 @@ def _figures(
             "caption": f"{size.effort.judged} test images, {size.data}; mean and range over seeds. Compiling excluded.",
         }
     ]
-    first = {cell.label: cell for cell in reversed(cells)}
+    first = {label: next(cell for cell in cells if cell.label == label) for label, _, _ in curves}
     rows: list[tuple[str, np.ndarray]] = [("test images", data.test[:12].astype(float))]
     for label, cell in first.items():
         kept = cell.model(root)
         images = jnp.asarray(data.test[:12], jnp.float32)
         encoder = cell.recipe.stages[-1].encoder
         x = encoder.infer(kept.state.decoder, kept.state.parameters, images, jax.random.key(0))
-        rows.append((f"{label}, reconstructed", np.asarray(kept.state.decoder.mean(x))))
+        rows.append((f"{label},\nreconstructed", np.asarray(kept.state.decoder.mean(x))))
         fancy = jax.random.normal(jax.random.key(1), (12, kept.state.decoder.latents()))
-        rows.append((f"{label}, made up", np.asarray(kept.state.decoder.mean(fancy))))
+        rows.append((f"{label},\nmade up", np.asarray(kept.state.decoder.mean(fancy))))
     save_figure(image_rows(rows, data.shape), out / "pictures.png")
     figures.append(
         {

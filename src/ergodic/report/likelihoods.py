@@ -24,6 +24,9 @@ def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str
         if len(values) > 1:
             axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
     axis.set_xscale("log")
+    ticks = sorted({float(f"{second / scale:.2g}") for _, seconds, _ in curves for second in seconds.mean(axis=0)})
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
     axis.set_xlabel(f"training time, {unit}", fontsize=9)
     axis.set_ylabel("test log p(y), nats", fontsize=9)
     axis.legend(fontsize=8, frameon=False)
