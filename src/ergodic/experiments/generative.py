@@ -176,7 +176,7 @@ def _figures(
         {
             "file": "likelihood.png",
             "title": "Test log-likelihood against training time",
-            "caption": f"{size.effort.judged} test images, {size.data}; mean and range over seeds. Compiling excluded.",
+            "caption": f"{size.effort.judged} test images, {size.data}; median and range over seeds.",
         }
     ]
     first = {label: next(cell for cell in cells if cell.label == label) for label, _, _ in curves}

@@ -14,15 +14,20 @@ _PALETTE = (*COLOURS.values(), INK, "#b58900", "#0093a8", SOFT)
 
 
 def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str = "s") -> Figure:
-    """log p(y) of test images, a line a label (seconds, values over seeds by mark); the band is the seeds' range."""
+    """log p(y) of test images, a line a label (seconds, values over seeds by mark); the band is the seeds' range,
+    the line their median."""
     figure = new_figure(6.8, 4.0)
     axis = figure.subplots()
     scale = {"s": 1.0, "min": 60.0, "h": 3600.0}[unit]
     for index, (label, seconds, values) in enumerate(curves):
         colour, x = _PALETTE[index % len(_PALETTE)], seconds.mean(axis=0) / scale
-        axis.plot(x, values.mean(axis=0), color=colour, marker="o", markersize=3, linewidth=1.4, label=label)
+        axis.plot(x, np.median(values, axis=0), color=colour, marker="o", markersize=3, linewidth=1.4, label=label)
         if len(values) > 1:
             axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+    # A seed that failed would flatten all the rest.
+    middles = np.concatenate([np.median(values, axis=0) for _, _, values in curves])
+    low, top = np.quantile(middles, 0.08), middles.max()
+    axis.set_ylim(low - 0.1 * (top - low), top + 0.1 * (top - low))
     axis.set_xscale("log")
     ticks = sorted({float(f"{second / scale:.2g}") for _, seconds, _ in curves for second in seconds.mean(axis=0)})
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
