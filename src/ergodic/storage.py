@@ -166,16 +166,7 @@ def _assemble(
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a sampler's file, checked for damage."""
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(path).is_file():
-        raise StorageError(f"{path}: there is no such file")
-    try:
-        with safe_open(str(path), framework="np") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise StorageError(f"{path} is not a sampler's file, or is damaged or truncated ({error})") from error
+    metadata, arrays = read_arrays(path, "a sampler's file")
     if "ergodic" not in metadata:
         raise StorageError(f"{path} is a safetensors file, but not one that ergodic wrote")
     try:
@@ -194,6 +185,22 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
     if _digest(arrays) != header["sha256"]:
         raise StorageError(f"{path} is damaged: its arrays do not have the checksum they were written with")
     return header, arrays
+
+
+def read_arrays(
+    path: str | os.PathLike[str], what: str, advice: str = ""
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The metadata and the arrays of a safetensors file that should be ``what``; if it is not one, what to do."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise StorageError(f"{path}: there is no such file")
+    try:
+        with safe_open(str(path), framework="np") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            return file.metadata() or {}, arrays
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StorageError(f"{path} is not {what}, or is damaged or truncated ({error}){advice}") from error
 
 
 def _describe(target: Target) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def test_mnist_comes_whole_and_is_not_downloaded_again(real, mirror, tmp_path):
     source, origin = real / "mnist", tmp_path / "origin" / "mnist"
     origin.mkdir()
     for file in source.glob("*.gz"):
-        (origin / file.name).symlink_to(file)
+        (origin / file.name).symlink_to(file.resolve())
     with np.load(source / "binarized_mnist_larochelle_packed.npz") as packed:
         for split in ("train", "valid", "test"):
             bits = np.unpackbits(packed[split], axis=1)

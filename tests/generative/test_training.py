@@ -50,13 +50,13 @@ def test_a_killed_run_ends_bit_identical(grey, tmp_path):
 
     with pytest.raises(Killed):
         train(grey, RECIPE, budget, key, tmp_path / "cut", marks=(0.5, 1.0), every=0, tell=stop)
-    assert read_mark(tmp_path / "cut", "checkpoint", 64, RECIPE, 40).state.iteration < 11
+    assert read_mark(tmp_path / "cut", "checkpoint", RECIPE, (40, 64)).state.iteration < 11
     resumed = train(grey, RECIPE, budget, key, tmp_path / "cut", marks=(0.5, 1.0))
     assert resumed.iterations == whole.iterations == 16
     for a, b in zip(weights(resumed), weights(whole), strict=True):
         assert np.array_equal(a, b)
     for mark in ("mark-0.5", "mark-1"):
-        a, b = (read_mark(tmp_path / run, mark, 64, RECIPE, 40) for run in ("whole", "cut"))
+        a, b = (read_mark(tmp_path / run, mark, RECIPE, (40, 64)) for run in ("whole", "cut"))
         assert all(np.array_equal(x, y) for x, y in zip(weights(a.state), weights(b.state), strict=True))
 
 
@@ -77,7 +77,7 @@ def test_a_process_killed_at_a_random_moment(tmp_path, capsys):
     assert whole.wait(300) == 0
     assert run(tmp_path / "cut", stdout=subprocess.DEVNULL).wait(300) == 0
     recipe = Recipe((Stage(VAE()),))
-    a, b = (read_mark(tmp_path / name, "checkpoint", 64, recipe, 1297).state for name in ("whole", "cut"))
+    a, b = (read_mark(tmp_path / name, "checkpoint", recipe, (1297, 64)).state for name in ("whole", "cut"))
     assert int(a.iteration) == int(b.iteration) == 10_000
     assert all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
 
@@ -119,7 +119,7 @@ def test_a_run_that_diverges_stops_and_keeps_the_last_good_checkpoint(grey, tmp_
     recipe = Recipe((Stage(VAE()),), batch=16, learning_rate=1e30)
     with pytest.raises(ErgodicError, match=r"diverged.*not finite.*smaller learning rate"):
         train(grey, recipe, Budget(epochs=50), jax.random.key(0), tmp_path, every=0)
-    kept = read_mark(tmp_path, "checkpoint", 64, recipe, 40)
+    kept = read_mark(tmp_path, "checkpoint", recipe, (40, 64))
     assert all(np.all(np.isfinite(leaf)) for leaf in weights(kept.state))
 
 
@@ -133,7 +133,7 @@ def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
     with pytest.raises(StorageError, match="damaged"):
         train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
     with pytest.raises(ConfigError, match="train first"):
-        read_mark(tmp_path / "nowhere", "checkpoint", 64, RECIPE, 40)
+        read_mark(tmp_path / "nowhere", "checkpoint", RECIPE, (40, 64))
 
 
 def test_bad_settings(grey, tmp_path):

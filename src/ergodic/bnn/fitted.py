@@ -12,7 +12,7 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import StorageError
-from ..storage import write_atomically
+from ..storage import read_arrays, write_atomically
 from .chain import NetworkChain
 from .network import Data, Network
 from .prediction import Mixture, predict
@@ -57,16 +57,7 @@ class FittedNetwork(NamedTuple):
 
 def load(path: Path) -> FittedNetwork:
     """Read it back."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        raise StorageError(f"{path}: there is no such file")
-    try:
-        with safe_open(str(path), framework="np") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise StorageError(f"{path} is not a network's file, or is damaged ({error})") from error
+    metadata, arrays = read_arrays(path, "a network's file")
     if _MARK not in metadata:
         raise StorageError(f"{path} is not a network's file; `ergodic bnn fit` writes one")
     header = json.loads(metadata[_MARK])

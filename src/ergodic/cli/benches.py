@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .console import Out, say
-from .studies import show_tables
+from .studies import run_study
 
 
 def posteriors(
@@ -29,25 +28,23 @@ def posteriors(
     One process a method and target, so that compile time is honest. A run that was stopped goes on where it was.
     """
     from ..experiments.posteriors import run
-    from ..report.page import write_page
-    from ..storage import require_writable
 
-    require_writable(out / "results.json")
-    results = run(
+    run_study(
         out,
-        preset,
-        names=_split(targets),
-        labels=_split(methods),
-        seeds=seeds,
-        limit=limit,
-        again=_split(again) or (),
-        share=share,
-        core=core,
-        collect=collect,
-        say=say,
+        lambda: run(
+            out,
+            preset,
+            names=_split(targets),
+            labels=_split(methods),
+            seeds=seeds,
+            limit=limit,
+            again=_split(again) or (),
+            share=share,
+            core=core,
+            collect=collect,
+            say=say,
+        ),
     )
-    show_tables(results["tables"])
-    say(f"\nreport   {write_page(out)}")
 
 
 def scaling(
@@ -57,7 +54,7 @@ def scaling(
     """What the default costs against dimension, particles and draws, beside bare gradients; and peak memory."""
     from ..experiments.scaling import run
 
-    _study(run, preset, out)
+    run_study(out, lambda: run(out, preset, say=say))
 
 
 def family(
@@ -67,7 +64,7 @@ def family(
     """One schedule for many posteriors (fit_many) against fitting each alone."""
     from ..experiments.family import run
 
-    _study(run, preset, out)
+    run_study(out, lambda: run(out, preset, say=say))
 
 
 def refine(
@@ -77,17 +74,7 @@ def refine(
     """How few of a greedy schedule's steps are enough, as they are and refined together."""
     from ..experiments.refinement import run
 
-    _study(run, preset, out)
-
-
-def _study(run: Callable[..., dict[str, Any]], preset: str, out: Path) -> None:
-    """Run a benchmark; show its tables, and write its page."""
-    from ..report.page import write_page
-    from ..storage import require_writable
-
-    require_writable(out / "results.json")
-    show_tables(run(out, preset, say=say)["tables"])
-    say(f"\nreport   {write_page(out)}")
+    run_study(out, lambda: run(out, preset, say=say))
 
 
 def _split(words: list[str] | None) -> list[str] | None:

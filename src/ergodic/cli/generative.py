@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .console import Out, Seed, console, say
-from .studies import show_tables
+from .studies import run_study
 
 Data = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
 
@@ -28,24 +28,21 @@ def reproduce(
     --out. With --methods or --seeds the work can be shared between processes; then --collect.
     """
     from ..experiments.generative import reproduce as run
-    from ..report.page import write_page
-    from ..storage import require_writable
 
-    require_writable(out / "results.json")
-    with console.status("training") as status:
-        results = run(
-            preset,
-            out,
-            say,
-            data=data,
-            methods=methods or None,
-            seeds=seeds or None,
-            collect=collect,
-            tell=lambda name, row: status.update(f"{name}: {describe(row)}"),
-        )
-    show_tables(results["tables"])
-    if not (methods or seeds):
-        say(f"\nreport   {write_page(out)}")
+    def work() -> dict[str, Any]:
+        with console.status("training") as status:
+            return run(
+                preset,
+                out,
+                say,
+                data=data,
+                methods=methods or None,
+                seeds=seeds or None,
+                collect=collect,
+                tell=lambda name, row: status.update(f"{name}: {describe(row)}"),
+            )
+
+    run_study(out, work, page=not (methods or seeds))
 
 
 def train(
@@ -116,7 +113,7 @@ def judge(
     model = json.loads(file.read_text())
     data = load(model["data"])
     chosen = recipe(model["method"], model["steps"], model["leapfrogs"], model["batch"])
-    kept = read_mark(run, "checkpoint", data.train.shape[1], chosen, len(data.train))
+    kept = read_mark(run, "checkpoint", chosen, data.train.shape)
     annealing, key = Annealing(temperatures, 2, chains), jax.random.key(seed)
     with console.status("annealing"):
         found = log_likelihood(kept.state.decoder, data.test[:images], key, annealing).summary()

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from .console import Out, Seed, console, say
-from .studies import show_tables
+from .studies import run_study
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -82,10 +82,5 @@ def reproduce(
     Without UCI data (`ergodic data fetch uci`) it is the diabetes table. A run that was stopped goes on where it was.
     """
     from ..experiments.bnn import reproduce as run
-    from ..report.page import write_page
-    from ..storage import require_writable
 
-    require_writable(out / "results.json")
-    results = run(preset, out, say, tables=dataset or None, methods=methods or None)
-    show_tables(results["tables"])
-    say(f"\nreport   {write_page(out)}")
+    run_study(out, lambda: run(preset, out, say, tables=dataset or None, methods=methods or None))

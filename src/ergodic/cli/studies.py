@@ -109,7 +109,7 @@ def synthetic(
     """
     from ..experiments.synthetic import reproduce
 
-    _run(reproduce, preset, out)
+    run_study(out, lambda: reproduce(preset, out, say))
 
 
 def floor(
@@ -119,7 +119,7 @@ def floor(
     """How far above H(π) the entropy floor should be: estimates of H(π), and the quality of draws by margin."""
     from ..experiments.floor import reproduce
 
-    _run(reproduce, preset, out)
+    run_study(out, lambda: reproduce(preset, out, say))
 
 
 def safeguards(
@@ -132,18 +132,18 @@ def safeguards(
     """
     from ..experiments.safeguards import reproduce
 
-    _run(reproduce, preset, out)
+    run_study(out, lambda: reproduce(preset, out, say))
 
 
-def _run(reproduce: Callable[[str, Path, Callable[[str], None]], dict[str, Any]], preset: str, out: Path) -> None:
-    """Run a study; show its tables, and write its page."""
+def run_study(out: Path, work: Callable[[], dict[str, Any]], *, page: bool = True) -> None:
+    """Do the work of a study or a benchmark; show its tables, and write its page."""
     from ..report.page import write_page
     from ..storage import require_writable
 
     require_writable(out / "results.json")
-    results = reproduce(preset, out, say)
-    show_tables(results["tables"])
-    say(f"\nreport   {write_page(out)}")
+    show_tables(work()["tables"])
+    if page:
+        say(f"\nreport   {write_page(out)}")
 
 
 def show_tables(tables: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..datasets.tables import load_table
 from ..errors import ConfigError, unknown
 from ..storage import write_atomically
 from ..validation import one_of
-from .bnn_methods import GRID, StochasticGradients, finite, sampling, settings
+from .bnn_methods import StochasticGradients, finite, grid, sampling
 from .bnn_tables import difference_table, score_table
 from .results import write_results
 
@@ -75,7 +75,7 @@ def reproduce(
     folder = out / "cells"
     if methods is None or {BEST, TUNED} & set(methods):
         ways |= _chosen(size, names, folder, say)
-    wanted = [label for label in ways if methods is None or label.split(" on ")[0] in methods]
+    wanted = [label for label in ways if methods is None or label in methods]
     cells = []
     for name in names:
         for label in wanted:
@@ -95,8 +95,8 @@ def reproduce(
 
 def _cell(size: Preset, name: str, label: str, way: Any, folder: Path) -> dict[str, Any]:
     """One way on all splits of one table; from disk where it is there."""
-    marked = json.dumps([settings(way), size.splits, size.networks, size.hidden], sort_keys=True, default=str)
-    file = folder / f"{name}-{label.replace(' ', '_')}-{hashlib.sha256(marked.encode()).hexdigest()[:8]}.json"
+    marked = _hash([asdict(way), size.splits, size.networks, size.hidden])
+    file = folder / f"{name}-{label.replace(' ', '_')}-{marked}.json"
     if file.is_file():
         return json.loads(file.read_text())
     splits = Splits.of(load_table(name), range(size.splits))
@@ -109,18 +109,19 @@ def _cell(size: Preset, name: str, label: str, way: Any, folder: Path) -> dict[s
         "table": name,
         "label": label,
         "seconds": seconds,
-        "settings": settings(way),
+        "settings": asdict(way),
         "scores": splits.scores(network, finite(positions)),
         "curves": {curve: np.round(np.mean(values, axis=0), 3).tolist() for curve, values in curves.items()},
     }
-    write_atomically(file, json.dumps(result, indent=1, default=str).encode())
+    write_atomically(file, json.dumps(result, indent=1).encode())
     return result
 
 
 def _chosen(size: Preset, names: Sequence[str], folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """SGHMC with the setting that is best on average over tables, and with the best of each, by held-out rows."""
-    file = folder / f"choice-{size.chosen_on}-{size.networks}-{'-'.join(names)}.json"
-    grid = [replace(u, burn_in=max(2, round(size.scale * 3000)), thin=max(2, round(size.scale * 100))) for u in GRID]
+    candidates = grid(size.scale)
+    marked = [[asdict(update) for update in candidates], size.chosen_on, size.networks, size.hidden, list(names)]
+    file = folder / f"choice-{_hash(marked)}.json"
     if file.is_file():
         found = json.loads(file.read_text())
     else:
@@ -129,7 +130,7 @@ def _chosen(size: Preset, names: Sequence[str], folder: Path, say: Callable[[str
             splits = Splits.of(load_table(name), range(size.chosen_on), validation=True)
             network = splits.network(size.hidden)
             values = []
-            for update in grid:
+            for update in candidates:
                 positions = NetworkSGHMC(update).sample(network, splits.data, jax.random.key(1), size.networks)
                 scores = splits.scores(network, finite(positions))
                 values.append(float(np.mean([score["log_likelihood"] for score in scores])))
@@ -139,9 +140,13 @@ def _chosen(size: Preset, names: Sequence[str], folder: Path, say: Callable[[str
     average = int(np.argmax(np.mean([found[name] for name in names], axis=0)))
     best = {name: int(np.argmax(found[name])) for name in names}
     return {
-        BEST: StochasticGradients(NetworkSGHMC(grid[average])),
-        TUNED: {name: StochasticGradients(NetworkSGHMC(grid[best[name]])) for name in names},
+        BEST: StochasticGradients(NetworkSGHMC(candidates[average])),
+        TUNED: {name: StochasticGradients(NetworkSGHMC(candidates[best[name]])) for name in names},
     }
+
+
+def _hash(settings: Any) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _figure(cells: list[dict[str, Any]], names: Sequence[str], out: Path) -> list[dict[str, str]]:

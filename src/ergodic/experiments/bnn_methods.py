@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -87,13 +85,12 @@ def _variational(method: MeanField, network: Network, networks: int, data: Data,
     return jax.lax.map(one, (data, keys))
 
 
-GRID = tuple(SGHMC(step, friction, chains=10) for step in (1e-6, 1e-5, 1e-4) for friction in (0.05, 0.2))
-"""Settings of Chen's update that validation rows choose from."""
-
-
 def sampling(scale: float = 1.0) -> dict[str, Any]:
     """Label to way of sampling; ``scale`` shortens everything, for a smoke test. SGHMC's tuned variants come apart."""
-    short: Callable[[int], int] = lambda count: max(2, round(scale * count))  # noqa: E731
+
+    def short(count: int) -> int:
+        return shortened(count, scale)
+
     chain = NetworkChain(steps=short(50), iterations=short(190))
     adapted = SGHMC(scale_adapted=True, chains=10, burn_in=short(3000), thin=short(100))
     return {
@@ -106,12 +103,22 @@ def sampling(scale: float = 1.0) -> dict[str, Any]:
     }
 
 
-def settings(way: Any) -> Any:
-    """Plain values, for a cell's name."""
-    return asdict(way) if is_dataclass(way) and not isinstance(way, type) else str(way)
+def shortened(count: int, scale: float) -> int:
+    """A number of iterations for a smoke test."""
+    return max(2, round(scale * count))
+
+
+def grid(scale: float) -> list[SGHMC]:
+    """Settings of Chen's update that validation rows choose from."""
+    burn_in, thin = shortened(3000, scale), shortened(100, scale)
+    return [
+        SGHMC(step, friction, chains=10, burn_in=burn_in, thin=thin)
+        for step in (1e-6, 1e-5, 1e-4)
+        for friction in (0.05, 0.2)
+    ]
 
 
 def finite(positions: np.ndarray) -> np.ndarray:
     """Networks that ran away predict nothing: they become networks of zeros, with noise 1."""
     good = np.all(np.isfinite(positions), axis=-1, keepdims=True)
-    return np.asarray(jnp.where(good, positions, 0.0))
+    return np.where(good, positions, 0.0)

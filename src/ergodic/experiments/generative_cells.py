@@ -7,7 +7,6 @@ study that was killed goes on in the middle of a training run.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -81,8 +80,8 @@ class Cell:
 
     def model(self, root: Path, mark: float = 1.0) -> Any:
         """The training state at a part of the budget."""
-        data = image_data.load(self.data)
-        return read_mark(self.folder(root), f"mark-{mark:g}", data.train.shape[1], self.recipe, len(data.train))
+        shape = image_data.load(self.data).train.shape
+        return read_mark(self.folder(root), f"mark-{mark:g}", self.recipe, shape)
 
     def judge(self, root: Path, mark: float) -> dict[str, Any]:
         """log p(y) of test images at a mark; kept with its settings, so that others are judged anew."""
@@ -110,11 +109,6 @@ class Cell:
             result["importance_bound"] = float(bound.mean())
         if mark == self.effort.marks[-1] and self.effort.simulated:
             result["sandwich"] = sandwich(decoder, key, self.effort.simulated, self.effort.annealing)._asdict()
-        draws = min(len(found.value), 5)
-        arrays = {"draws": found.draws[:, :draws], "log_weight": found.log_weight[:, :draws]}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-        write_atomically(self.folder(root) / f"{name}.npz", buffer.getvalue())
         write_atomically(file, json.dumps(result, indent=1).encode())
         return result
 

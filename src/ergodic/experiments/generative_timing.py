@@ -29,7 +29,7 @@ def epoch_seconds(data: str, steps: Sequence[int], leapfrogs: int, batch: int, r
         for repeat in range(repeats + 1):
             for mode, times in seconds.items():
                 recipe = Recipe((Stage(Ergodic(steps=count, leapfrogs=leapfrogs, gradient=mode)),), batch=batch)
-                state = begin(images, recipe, jax.random.key(repeat))
+                state = begin(images.shape, recipe, jax.random.key(repeat))
                 program = compiled(advance, (recipe, 0), images, state, one)
                 began = time.perf_counter()
                 program(images, state, one)[1]["objective"].block_until_ready()

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import StorageError
-from ..storage import named_leaves, write_atomically
+from ..storage import named_leaves, read_arrays, write_atomically
+
+_MARK = "training"
 
 
 class Checkpoint(NamedTuple):
@@ -32,7 +34,7 @@ def write_checkpoint(path: Path, recipe: dict[str, Any], checkpoint: Checkpoint)
 
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(checkpoint.state)}
     header = {"recipe": recipe, "stage": checkpoint.stage, "seconds": checkpoint.seconds, "rows": checkpoint.rows}
-    write_atomically(path, save(arrays, metadata={"training": json.dumps(header)}))
+    write_atomically(path, save(arrays, metadata={_MARK: json.dumps(header)}))
 
 
 def read_checkpoint(path: Path, recipe: dict[str, Any], template: Callable[[int], Any]) -> Checkpoint | None:
@@ -41,17 +43,12 @@ def read_checkpoint(path: Path, recipe: dict[str, Any], template: Callable[[int]
     Args:
       template: of a stage, the state's structure and shapes.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         return None
-    try:
-        with safe_open(str(path), framework="np") as file:
-            header = json.loads((file.metadata() or {})["training"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        message = f"{path} is not a training checkpoint, or is damaged ({error}); delete it to begin anew"
-        raise StorageError(message) from error
+    metadata, arrays = read_arrays(path, "a training checkpoint", "; delete it to begin anew")
+    if _MARK not in metadata:
+        raise StorageError(f"{path} is not a training checkpoint; delete it to begin anew")
+    header = json.loads(metadata[_MARK])
     if header["recipe"] != json.loads(json.dumps(recipe)):
         raise StorageError(f"{path} is of a run with other settings; give another folder, or delete it to begin anew")
     shapes = template(header["stage"])

@@ -61,7 +61,7 @@ class HVAE(Variational):
         """The bound's integrand, and latents after the leapfrogs."""
         start_key, momentum_key = jax.random.split(key)
         density, posterior = joint(decoder, images), parameters["encoder"](images)
-        x = posterior.sample(jax.random.normal(start_key, posterior.mean.shape, posterior.mean.dtype))
+        x = posterior.draw(start_key)
         bound, end = hvae_bound(
             density,
             start(density, x),

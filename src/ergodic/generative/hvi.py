@@ -67,7 +67,7 @@ class HVI(Variational):
         """The bound's integrand, and latents after the leapfrogs."""
         start_key, chain_key = jax.random.split(key)
         density, posterior = joint(decoder, images), parameters["encoder"](images)
-        x = posterior.sample(jax.random.normal(start_key, posterior.mean.shape, posterior.mean.dtype))
+        x = posterior.draw(start_key)
         bound, end = reversed_bound(
             density,
             self.leapfrogs,

@@ -41,7 +41,7 @@ def _bound(passes: int, decoder: Decoder, encoder: Encoder, images: Array, key: 
     posterior, loglikelihood = encoder(images), decoder.loglikelihood()
 
     def one(key: Array) -> Array:
-        x = posterior.sample(jax.random.normal(key, posterior.mean.shape))
+        x = posterior.draw(key)
         return loglikelihood(x, images) + log_prior(x) - posterior.logdensity(x)
 
     def some(total: Array, key: Array) -> tuple[Array, None]:

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import logsumexp
 
 from ..initial import DiagonalGaussian
 from ..kernels.annealed import Annealed, begin, log_ratio
@@ -107,7 +108,10 @@ class Width(NamedTuple):
 
 def log_likelihood(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> Likelihood:
     """log p(y) of binary images (n, pixels)."""
-    params, key = tune(decoder, images, key, annealing), jax.random.fold_in(key, 1)
+    return _annealed(decoder, images, tune(decoder, images, key, annealing), jax.random.fold_in(key, 1), annealing)
+
+
+def _annealed(decoder: Decoder, images: np.ndarray, params: HAISParams, key: Array, annealing: Annealing) -> Likelihood:
     weights, draws = [], []
     for index, batch, count in _batches(images, annealing):
         args = (decoder, params, batch, jax.random.fold_in(key, index))
@@ -123,7 +127,7 @@ def sandwich(decoder: Decoder, key: Array, images: int, annealing: Annealing) ->
     exact = jax.random.normal(latent_key, (images, decoder.latents()))
     made = np.asarray(decoder.sample(image_key, exact))
     params = tune(decoder, made, forward_key, annealing)
-    lower = log_likelihood(decoder, made, forward_key, annealing).value
+    lower = _annealed(decoder, made, params, jax.random.fold_in(forward_key, 1), annealing).value
     weights = []
     for index, batch, count in _batches(made, annealing):
         rows = np.arange(index, index + count)
@@ -245,8 +249,7 @@ def _backward(
 
 
 def _log_mean(values: np.ndarray) -> np.ndarray:
-    top = values.max(axis=0)
-    return np.asarray(top + np.log(np.mean(np.exp(values - top), axis=0)))
+    return np.asarray(logsumexp(values, axis=0) - np.log(len(values)))
 
 
 def _likelihood(log_weight: np.ndarray, draws: np.ndarray) -> Likelihood:

@@ -26,7 +26,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from ..errors import ConfigError, ErgodicError
-from ..models.architectures import Architecture, architecture
+from ..models.architectures import architecture
 from ..models.decoders import Decoder
 from ..programs import Stopwatch, compiled
 from ..validation import choice, positive_float, positive_int, settle
@@ -151,10 +151,9 @@ def train(
     """
     if len(images) < recipe.batch:
         raise ConfigError(f"a batch of {recipe.batch} needs as many images; there are {len(images)}")
-    clock, shape = Stopwatch(), architecture(images.shape[1])
-    run = _Run(jnp.asarray(images), recipe, budget, key, folder, shape)
-    kept = read_checkpoint(folder / "checkpoint", recipe.describe(), run.template)
-    stage, state, seconds, rows = (0, begin(run.images, recipe, key), 0.0, []) if kept is None else kept
+    clock, run = Stopwatch(), _Run(jnp.asarray(images), recipe, budget)
+    kept = _read(folder / "checkpoint", recipe, images.shape)
+    stage, state, seconds, rows = (0, begin(images.shape, recipe, key), 0.0, []) if kept is None else kept
     saved = seconds
     waiting = [mark for mark in sorted(marks) if not (folder / f"mark-{mark:g}").is_file()]
     pace = 0.0  # seconds an iteration
@@ -162,7 +161,7 @@ def train(
         done = run.progress(int(state.iteration), seconds)
         while stage + 1 < len(recipe.stages) and done >= recipe.ends()[stage]:
             stage, pace = stage + 1, 0.0
-            state = run.carry(stage, state)
+            state = carry(images.shape[1], recipe, stage, state)
         due = [mark for mark in waiting if done >= mark]
         for mark in due:
             write_checkpoint(folder / f"mark-{mark:g}", recipe.describe(), Checkpoint(stage, state, seconds, rows))
@@ -190,24 +189,46 @@ def train(
     return Trained(state.decoder, state.parameters, encoder, int(state.iteration), seconds, compile_seconds, history)
 
 
-def read_mark(folder: Path, name: str, pixels: int, recipe: Recipe, images: int) -> Checkpoint:
-    """A model that was kept: ``"checkpoint"`` or ``"mark-0.5"``."""
-    run = _Run(jnp.zeros((images, pixels)), recipe, Budget(epochs=1), jax.random.key(0), folder, architecture(pixels))
-    kept = read_checkpoint(folder / name, recipe.describe(), run.template)
+def read_mark(folder: Path, name: str, recipe: Recipe, shape: tuple[int, ...]) -> Checkpoint:
+    """A model that was kept: ``"checkpoint"`` or ``"mark-0.5"``; ``shape`` is that of the training images."""
+    kept = _read(folder / name, recipe, shape)
     if kept is None:
         raise ConfigError(f"{folder / name}: there is no such file; train first")
     return kept
 
 
-def begin(images: Float[Array, "images pixels"], recipe: Recipe, key: Array) -> State:
-    """Random weights, for the first stage."""
-    shape = architecture(images.shape[1])
+def _read(path: Path, recipe: Recipe, shape: tuple[int, ...]) -> Checkpoint | None:
+    def template(stage: int) -> Any:
+        """The structure and shapes of a stage's state."""
+
+        def build() -> State:
+            state = begin(shape, recipe, jax.random.key(0))
+            return carry(shape[1], recipe, stage, state) if stage else state
+
+        return jax.eval_shape(build)
+
+    return read_checkpoint(path, recipe.describe(), template)
+
+
+def begin(shape: tuple[int, ...], recipe: Recipe, key: Array) -> State:
+    """Random weights, for the first stage; ``shape`` is that of the images."""
+    count, networks = shape[0], architecture(shape[1])
     decoder_key, encoder_key, run_key = jax.random.split(key, 3)
-    decoder = shape.decoder(decoder_key)
-    parameters = recipe.stages[0].encoder.init(shape, encoder_key)
-    order = jnp.arange(len(images), dtype=jnp.int32)
+    decoder = networks.decoder(decoder_key)
+    parameters = recipe.stages[0].encoder.init(networks, encoder_key)
+    order = jnp.arange(count, dtype=jnp.int32)
     adam = optimiser(recipe).init((decoder, parameters))
     return State(decoder, parameters, adam, order, jnp.zeros((), jnp.int32), jax.random.key_data(run_key))
+
+
+def carry(pixels: int, recipe: Recipe, stage: int, state: State) -> State:
+    """The state with which a stage begins: what it knows from the one before, Adam anew."""
+    key = jax.random.fold_in(jax.random.wrap_key_data(state.key), 2 + stage)
+    parameters = recipe.stages[stage].encoder.init(architecture(pixels), key)
+    for name in parameters.keys() & state.parameters.keys():
+        old = state.parameters[name]
+        parameters[name] = carried(parameters[name], old) if name == "transitions" else old
+    return state._replace(parameters=parameters, adam=optimiser(recipe).init((state.decoder, parameters)))
 
 
 def parse_budget(text: str, clock: str = "wall") -> Budget:
@@ -229,33 +250,13 @@ def _diverged(folder: Path, before: int, after: int, saved: float) -> str:
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Run:
     """What stays the same during a run."""
 
-    def __init__(
-        self, images: Array, recipe: Recipe, budget: Budget, key: Array, folder: Path, shape: Architecture
-    ) -> None:
-        self.images, self.recipe, self.budget, self.key, self.shape = images, recipe, budget, key, shape
-        self.epoch = len(images) // recipe.batch
-
-    def carry(self, stage: int, state: State) -> State:
-        """The state with which a stage begins: what it knows from the one before, Adam anew."""
-        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), 2 + stage)
-        parameters = self.recipe.stages[stage].encoder.init(self.shape, key)
-        for name in parameters.keys() & state.parameters.keys():
-            old = state.parameters[name]
-            parameters[name] = carried(parameters[name], old) if name == "transitions" else old
-        adam = optimiser(self.recipe).init((state.decoder, parameters))
-        return state._replace(parameters=parameters, adam=adam)
-
-    def template(self, stage: int) -> Any:
-        """The structure and shapes of a stage's state."""
-
-        def build() -> State:
-            state = begin(self.images, self.recipe, self.key)
-            return self.carry(stage, state) if stage else state
-
-        return jax.eval_shape(build)
+    images: Float[Array, "images pixels"]
+    recipe: Recipe
+    budget: Budget
 
     def progress(self, iteration: int, seconds: float) -> float:
         """The part of the budget that is used."""
@@ -265,7 +266,7 @@ class _Run:
 
     @property
     def _iterations(self) -> int:
-        return max(1, round((self.budget.epochs or 0) * self.epoch))
+        return max(1, round((self.budget.epochs or 0) * (len(self.images) // self.recipe.batch)))
 
     def count(self, stage: int, iteration: int, seconds: float, pace: float, marks: Sequence[float]) -> int:
         """Iterations for the next call: about a second of them, and not beyond the stage, the mark or the budget."""

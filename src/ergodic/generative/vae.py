@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax
 from jaxtyping import Array, Float
 
 from ..models.architectures import Architecture
@@ -32,5 +31,5 @@ class VAE(Variational):
     ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
         """The ELBO's integrand, the entropy in closed form, at x ~ q(x | y)."""
         posterior = parameters["encoder"](images)
-        x = posterior.sample(jax.random.normal(key, posterior.mean.shape, posterior.mean.dtype))
+        x = posterior.draw(key)
         return decoder.loglikelihood()(x, images) + log_prior(x) + posterior.entropy(), x

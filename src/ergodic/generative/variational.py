@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -10,14 +12,14 @@ from ..models.decoders import Decoder
 from .joint import Estimate, Parameters
 
 
-class Variational:
+class Variational(ABC):
     """An encoder whose `run` gives, for every image, the bound's integrand and latents."""
 
+    @abstractmethod
     def run(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
     ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
         """The bound's integrand and the latents it was taken at."""
-        raise NotImplementedError
 
     def bound(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array

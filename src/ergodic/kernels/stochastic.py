@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .ensemble import Ensemble, Info
+from .ensemble import Ensemble, Info, select
 from .hmc import HMC, HMCParams
 
 StochasticDensity = Callable[
@@ -71,10 +71,9 @@ class StochasticHMC:
         (there, _), _ = jax.lax.scan(sub_step, (ensemble, noise), keys)
         fine = there.usable()
         sensitivity = 2 * (there.position - x) - self.leapfrogs * speed * noise
-        chosen = jax.tree.map(lambda new, old: jnp.where(_column(fine, new), new, old), there, ensemble)
         one = jnp.ones_like(there.logdensity)
         info = Info(jnp.where(fine, one, 0), fine, jnp.zeros_like(one), ~fine)
-        return chosen, info, jnp.where(fine[:, None], sensitivity, 0)
+        return select(fine, there, ensemble), info, jnp.where(fine[:, None], sensitivity, 0)
 
     def frozen_gradient(self, log_speed: Float[Array, "*steps dim"]) -> HMCParams:
         """Spread a gradient along log s over the two parameters."""
@@ -83,7 +82,3 @@ class StochasticHMC:
     def step_size(self, params: HMCParams) -> Float[Array, "*steps"]:
         """Geometric mean over dimensions, for the training record."""
         return HMC(self.leapfrogs).step_size(params)
-
-
-def _column(mask: Array, like: Array) -> Array:
-    return mask.reshape(-1, *(1 for _ in like.shape[1:]))

@@ -19,8 +19,6 @@ class Architecture:
     name: str
     latents: int
     pixels: int
-    hidden: int
-    """Units of the last layer before the latents, where a reverse network sees an image."""
     decoder: Callable[[Array], Decoder]
     encoder: Callable[[Array], Encoder]
 
@@ -28,7 +26,7 @@ class Architecture:
 def architecture(pixels: int) -> Architecture:
     """The paper's deconvolutional pair for 28 by 28 images, a perceptron pair for 8 by 8 ones."""
     if pixels == 28 * 28:
-        return Architecture("deconvolution", 32, pixels, 500, deconv_decoder, conv_encoder)
+        return Architecture("deconvolution", 32, pixels, deconv_decoder, conv_encoder)
     if pixels == 8 * 8:
-        return Architecture("perceptron", 8, pixels, 128, mlp_decoder, mlp_encoder)
+        return Architecture("perceptron", 8, pixels, mlp_decoder, mlp_encoder)
     raise ConfigError(f"there are decoders for images of 28 by 28 and of 8 by 8 pixels, not of {pixels} pixels")

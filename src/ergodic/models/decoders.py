@@ -11,6 +11,7 @@ and these are the authors' (of their later public code): 32 -> 500 -> 4x4x32 -> 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
@@ -27,13 +28,13 @@ LogLikelihood = Callable[[Float[Array, "n latents"], Float[Array, "n pixels"]], 
 class Decoder(eqx.Module):
     """What every decoder offers; images are flat, ``(n, pixels)``."""
 
+    @abstractmethod
     def latents(self) -> int:
         """The dimension of x."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepared(self) -> Callable[[Float[Array, "n latents"]], Float[Array, "n pixels"]]:
         """The decoder as a function of latents; its values are the likelihood's natural parameters."""
-        raise NotImplementedError
 
     def loglikelihood(self) -> LogLikelihood:
         """log p(y | x): Bernoulli pixels with logits from the network, y log σ(l) + (1 - y) log σ(-l)."""

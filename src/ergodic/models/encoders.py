@@ -24,6 +24,10 @@ class Posterior(NamedTuple):
         """x = mean + scale ε."""
         return self.mean + jnp.exp(self.log_scale) * noise
 
+    def draw(self, key: Array) -> Float[Array, "n latents"]:
+        """x ~ q(x | y), one an image."""
+        return self.sample(jax.random.normal(key, self.mean.shape, self.mean.dtype))
+
     def logdensity(self, x: Float[Array, "n latents"]) -> Float[Array, "n"]:
         """log q(x | y)."""
         z = (x - self.mean) * jnp.exp(-self.log_scale)
@@ -32,10 +36,6 @@ class Posterior(NamedTuple):
     def entropy(self) -> Float[Array, "n"]:
         """H(q)."""
         return jnp.sum(self.log_scale + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
-
-    def stretched(self, log_scale: Float[Array, ""]) -> Posterior:
-        """The same with every scale times exp(log_scale)."""
-        return self._replace(log_scale=self.log_scale + log_scale)
 
 
 class Encoder(eqx.Module):

@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..chain import ChainParams
 from ..kernels import Ensemble, start
-from ..kernels.ensemble import BatchedDensity
+from ..kernels.ensemble import BatchedDensity, select
 from ..target import Density
 from .elbo import average, averaged, elbo_gradient
 from .entropy import constrain
@@ -104,7 +104,8 @@ def full_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ens
     # starts at one is moved to the best start, and counts for nothing.
     ok = begin.usable() & jnp.isfinite(begin.logdensity)
     best = jnp.argmax(jnp.where(ok, begin.logdensity, -jnp.inf))
-    begin = jax.lax.stop_gradient(jax.tree.map(lambda x: _keep(ok, x, x[best]), begin))
+    elsewhere = Ensemble(*(jnp.broadcast_to(values[best], values.shape) for values in begin))
+    begin = jax.lax.stop_gradient(select(ok, begin, elsewhere))
 
     def objective(transitions: Any) -> tuple[Array, tuple[Ensemble, Array]]:
         def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, Array]:
@@ -203,8 +204,3 @@ def _estimate(
         acceptance=acceptance,
         nonfinite=jnp.mean((~end_ok).astype(end.logdensity.dtype)),
     )
-
-
-def _keep(ok: Bool[Array, "particles"], values: Array, other: Array) -> Array:
-    """The particles' values where they are usable, another's elsewhere."""
-    return jnp.where(ok.reshape(-1, *(1 for _ in other.shape)), values, other[None])
