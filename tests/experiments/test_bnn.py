@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ergodic.errors import ConfigError
-from ergodic.experiments.bnn import TUNED, reproduce
+from ergodic.experiments.bnn import EXACT, TUNED, reproduce
 from ergodic.experiments.bnn_tables import PUBLISHED, difference_table, score_table
 
 
@@ -18,9 +18,22 @@ def test_smoke(tmp_path):
     assert [cell["label"] for cell in cells] == chosen
     assert all(len(cell["scores"]) == 2 for cell in cells)
     assert all(-8 < score["log_likelihood"] < -4 for cell in cells for score in cell["scores"])
+    assert all("sd" not in cell for cell in cells)
     assert (tmp_path / "chain.png").stat().st_size > 5_000
     again = reproduce("smoke", tmp_path, lambda _: None, tables=["diabetes"], methods=chosen)
     assert [cell["seconds"] for cell in again["cells"]] == [cell["seconds"] for cell in first["cells"]]
+
+
+def test_long_runs_and_changes(tmp_path):
+    """A long run's chains are compared with each other and with HEI; a change with HEI on the same splits."""
+    changed = "HEI, 3 leapfrogs"
+    found = reproduce("smoke", tmp_path, lambda _: None, tables=["boston"], methods=["HEI", changed, EXACT])
+    exact = next(cell for cell in found["cells"] if cell["label"] == EXACT)
+    assert len(exact["scores"]) == len(exact["agreement"]) == 1 and exact["agreement"][0]["rhat_max"] > 0.9
+    titles = [table["title"] for table in found["tables"]]
+    assert titles[-2:] == ["Against long runs of NUTS", "HEI with one thing changed"]
+    again = reproduce("smoke", tmp_path, lambda _: None, tables=["boston"], collect=True)
+    assert [cell["label"] for cell in again["cells"]] == ["HEI", changed, EXACT]
 
 
 def test_unknown_names(tmp_path):

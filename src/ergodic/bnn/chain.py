@@ -6,6 +6,13 @@ Two modes:
 - ``minibatches=None``: forces from all rows, Metropolis-corrected. Exact but for the chain's length.
 - ``minibatches=19`` (the appendix): every force from one of so many parts of the rows, drawn at random, and x_T judged
   on another; no Metropolis step (`kernels/stochastic.py` says what that costs).
+
+Two ways of tuning. ``acceptance=None`` is the paper's, and on networks it undoes itself: the objective's gradient holds
+the Metropolis decisions, so that steps grow until nearly all are rejected. With ``acceptance=a``, which is ours, the
+objective only shapes a transition's step sizes over the coordinates, and their common factor goes where a part a of the
+moves is accepted:
+
+    log φ2 ← log φ2 + η (g - mean g) + κ (α - a)        g Adam's direction, α the mean acceptance of this transition
 """
 
 from __future__ import annotations
@@ -20,13 +27,23 @@ import optax
 from jaxtyping import Array, Float
 
 from ..chain import ChainParams, Trace, advance
-from ..kernels import HMC, Ensemble, start
+from ..errors import ConfigError
+from ..kernels import HMC, Ensemble, HMCParams, start
 from ..kernels.stochastic import StochasticDensity, StochasticHMC
 from ..programs import compiled
+from ..tuning.acceptance import check_acceptance
 from ..tuning.emlbo import frozen_runs
-from ..validation import numbers, optional, positive_float, positive_int, settle
+from ..validation import boolean, numbers, optional, positive_float, positive_int, settle
 from .network import Data, Network
 from .start import MeanField
+
+_GAIN = 0.5
+"""κ."""
+_ROW_PASSES = 57_000
+"""Rows times leapfrogs of a long chain's transition: four UCI tables of 20 splits take 40 minutes of two cores."""
+
+_LONGEST = 200
+"""Leapfrogs of its transition at most."""
 
 
 class Fitted(NamedTuple):
@@ -50,6 +67,8 @@ class NetworkChain:
       minibatches: None for all rows and a Metropolis step, or how many parts the rows are in.
       initial: P0.
       step_size: range from which the first step sizes are drawn.
+      acceptance: None, or the part of moves that every transition's step size is to have accepted.
+      adjusted: whether moves by forces from all rows are Metropolis-corrected.
     """
 
     steps: int = 50
@@ -60,6 +79,8 @@ class NetworkChain:
     minibatches: int | None = None
     initial: MeanField = field(default_factory=MeanField)
     step_size: tuple[float, float] = (0.002, 0.005)
+    acceptance: float | None = None
+    adjusted: bool = True
 
     name = "HEI"
 
@@ -70,12 +91,18 @@ class NetworkChain:
             learning_rate=positive_float,
             minibatches=optional(positive_int),
             step_size=numbers(positive_float, 2),
+            acceptance=optional(check_acceptance),
+            adjusted=boolean,
         )
+        if self.acceptance is not None and self.minibatches is not None:
+            raise ConfigError("with minibatches every move is accepted: acceptance must be None")
 
     @property
     def kernel(self) -> Any:
         """One transition."""
-        return HMC(self.leapfrogs) if self.minibatches is None else StochasticHMC(self.leapfrogs)
+        if self.minibatches is not None:
+            return StochasticHMC(self.leapfrogs)
+        return HMC(self.leapfrogs, adjusted=self.adjusted)
 
     def density(self, network: Network, data: Data) -> Any:
         """What the kernel takes: the posterior, or its estimates from parts of the rows."""
@@ -99,6 +126,21 @@ class NetworkChain:
         args = (data, params, jax.random.split(key, data.y.shape[0]))
         positions, trace = compiled(_sample, (self, network, networks), *args)(*args)
         return np.asarray(positions), trace
+
+
+def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
+    """Ours: the appendix's 50 transitions, each of as many leapfrogs as a fixed amount of arithmetic buys.
+
+    P0 is a tenth as wide (`python -m benchmarks.network_start`), and step sizes go by acceptance. ``scale`` shortens.
+    """
+    return NetworkChain(
+        leapfrogs=max(3, round(scale * min(_LONGEST, _ROW_PASSES / rows))),
+        iterations=25,
+        particles=3,
+        learning_rate=0.05,
+        initial=MeanField(spread=0.1),
+        acceptance=0.8,
+    )
 
 
 def parts(network: Network, data: Data, count: int) -> StochasticDensity:
@@ -141,13 +183,22 @@ def _fit_one(method: NetworkChain, network: Network, data: Data, key: Array) -> 
         runs = frozen_runs(density, method.kernel, transitions, begin, jax.random.split(chain_key, method.steps))
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count
             direction, state = adam.update(runs.gradient, state)
-        transitions = jax.tree.map(lambda p, d: p + method.learning_rate * d, transitions, direction)
+        transitions = _updated(method, transitions, direction, runs.acceptance)
         row = {"expected": jnp.mean(runs.end.logdensity), "acceptance": jnp.mean(runs.acceptance)}
         return (transitions, state), row
 
     keys = jax.random.split(tune_key, method.iterations)
     (transitions, _), record = jax.lax.scan(step, (params.transitions, adam.init(params.transitions)), keys)
     return params._replace(transitions=transitions), record
+
+
+def _updated(method: NetworkChain, transitions: HMCParams, direction: HMCParams, acceptance: Array) -> HMCParams:
+    """One iteration's step along Adam's direction; with its mean over coordinates replaced by what acceptance asks."""
+    if method.acceptance is None:
+        return jax.tree.map(lambda p, d: p + method.learning_rate * d, transitions, direction)
+    shape = direction.log_step - jnp.mean(direction.log_step, axis=-1, keepdims=True)
+    common = _GAIN * (acceptance - method.acceptance)[:, None]
+    return transitions._replace(log_step=transitions.log_step + method.learning_rate * shape + common)
 
 
 def _ensemble(method: NetworkChain, density: Any, params: ChainParams, key: Array, particles: int) -> Ensemble:
@@ -164,10 +215,20 @@ def _sample(
 ) -> tuple[Array, Trace]:
     def one(split: tuple[Data, ChainParams, Array]) -> tuple[Array, Trace]:
         rows, chain, key = split
-        noise_key, chain_key = jax.random.split(key)
         density = method.density(network, rows)
-        begin = _ensemble(method, density, chain, noise_key, networks)
-        end, _, trace = advance(density, method.kernel, chain.transitions, begin, chain_key)
-        return end.position, trace
+
+        def draw(key: Array) -> tuple[Array, Trace]:
+            noise_key, chain_key = jax.random.split(key)
+            begin = _ensemble(method, density, chain, noise_key, 1)
+            end, _, trace = advance(density, method.kernel, chain.transitions, begin, chain_key)
+            return end.position[0], trace
+
+        positions, traces = jax.lax.map(draw, jax.random.split(key, networks), batch_size=_together())
+        return positions, jax.tree.map(lambda values: jnp.mean(values, axis=0), traces)
 
     return jax.lax.map(one, (data, params, keys))
+
+
+def _together() -> int:
+    """Networks that are drawn side by side. On a processor one: what it computes then stays in the cache."""
+    return 1 if jax.default_backend() == "cpu" else 100

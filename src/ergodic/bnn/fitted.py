@@ -13,7 +13,7 @@ import numpy as np
 from .._version import __version__
 from ..errors import StorageError
 from ..storage import read_arrays, write_atomically
-from .chain import NetworkChain
+from .chain import long_chain
 from .network import Data, Network
 from .prediction import Mixture, predict
 from .scaling import Scaling
@@ -75,13 +75,13 @@ def fit(
     *,
     hidden: tuple[int, ...] = (50,),
     networks: int = 200,
-    method: NetworkChain | None = None,
+    effort: float = 1.0,
 ) -> tuple[FittedNetwork, np.ndarray]:
-    """Sample networks given raw rows; also E_{p_t}[log p(w, y)] along the chain."""
+    """Sample networks given raw rows; also E_{p_t}[log p(w, y)] along the chain. ``effort`` is its length's factor."""
     network, scaling = Network(x.shape[1], hidden), Scaling.of(x, y)
     data = scaling.data(x, y)
     one = Data(jnp.asarray(data.x)[None], jnp.asarray(data.y)[None])
-    chain = method or NetworkChain()
+    chain = long_chain(data.rows, effort)
     fit_key, sample_key = jax.random.split(key)
     fitted = chain.fit(network, one, fit_key)
     positions, trace = chain.sample(network, one, fitted.params, sample_key, networks)

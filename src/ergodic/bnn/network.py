@@ -28,9 +28,7 @@ from ..errors import ConfigError
 from ..initial import DiagonalGaussian
 from ..kernels.ensemble import BatchedDensity
 from ..target import Layout, Target
-from ..validation import positive_int
-
-_SHAPE, _RATE = 1.0, 0.01
+from ..validation import positive_float, positive_int
 
 
 class Data(NamedTuple):
@@ -47,10 +45,15 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """The architecture: inputs and the units of each hidden layer."""
+    """The architecture: inputs, the units of each hidden layer, and the noise's prior.
+
+    Attributes:
+      noise: shape and rate of τ's Gamma distribution.
+    """
 
     features: int
     hidden: tuple[int, ...] = (50,)
+    noise: tuple[float, float] = (1.0, 0.01)
 
     def __post_init__(self) -> None:
         positive_int(self.features, "features")
@@ -58,6 +61,8 @@ class Network:
             raise ConfigError("a network needs at least one hidden layer")
         for units in self.hidden:
             positive_int(units, "units of a hidden layer")
+        for number, what in zip(self.noise, ("shape", "rate"), strict=True):
+            positive_float(number, f"the noise's {what}")
 
     @cached_property
     def layout(self) -> Layout:
@@ -73,6 +78,11 @@ class Network:
     def dim(self) -> int:
         """Of a position."""
         return self.layout.dim
+
+    @cached_property
+    def noise_index(self) -> int:
+        """Where log τ is in a flat vector."""
+        return sum(self.layout.sizes[: self.layout.paths.index("log_precision")])
 
     def mean(self, position: dict[str, Array], x: Float[Array, "rows features"]) -> Float[Array, "rows"]:
         """f(x; w)."""
@@ -92,7 +102,8 @@ class Network:
         """log p(w) + log p(log τ), up to a constant."""
         log_precision = position["log_precision"]
         weights = sum(jnp.sum(value**2) for name, value in position.items() if name != "log_precision")
-        return -0.5 * weights + _SHAPE * log_precision - _RATE * jnp.exp(log_precision)
+        shape, rate = self.noise
+        return -0.5 * weights + shape * log_precision - rate * jnp.exp(log_precision)
 
     def logdensity(
         self, flat: Float[Array, "dim"], data: Data, times: float | Float[Array, ""] = 1.0

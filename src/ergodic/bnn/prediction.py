@@ -66,9 +66,7 @@ def predict(network: Network, positions: np.ndarray, scaling: Scaling, x: np.nda
     """The mixture over networks at ``positions``, ``(networks, dim)``, for raw inputs."""
     args = (np.asarray(positions, np.float32), scaling.inputs(x))
     means = np.asarray(compiled(_means, (network,), *args)(*args), np.float64)
-    at = network.layout.paths.index("log_precision")
-    start = sum(network.layout.sizes[:at])
-    noise = np.exp(-0.5 * np.asarray(positions, np.float64)[:, start])
+    noise = np.exp(-0.5 * np.asarray(positions, np.float64)[:, network.noise_index])
     return Mixture(scaling.y_mean + scaling.y_scale * means, scaling.y_scale * noise)
 
 

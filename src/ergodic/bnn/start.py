@@ -2,6 +2,8 @@
 
 The appendix runs Adam for 200 iterations, keeps the means, and sets variances to n^-0.5, n being the inputs of a
 weight's layer: variational variances are too small to start from. The predecessor (EMPF) kept them; both are here.
+What n is for the noise it does not say: log τ starts with a standard deviation of 0.1, since networks that start with
+too little noise never move (their forces are too large for any step).
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from jaxtyping import Array, Float
 from ..initial import DiagonalGaussian
 from ..kernels import Ensemble
 from ..tuning.elbo import elbo_gradient
+from ..validation import choice, positive_float, positive_int, settle
 from .network import Data, Network
 
 VARIANCES = ("layer", "variational")
+_NOISE_SCALE = 0.1
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class MeanField:
       iterations, learning_rate, particles: of Adam on the ELBO.
       first_scale: standard deviations that it starts from; means start as a random network, He's.
       variances: ``"layer"`` (n^-0.5) or ``"variational"``.
+      spread: standard deviations of the weights in units of that; 1 is the appendix's.
     """
 
     iterations: int = 200
@@ -37,14 +42,24 @@ class MeanField:
     particles: int = 4
     first_scale: float = 0.05
     variances: str = "layer"
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            **dict.fromkeys(("iterations", "particles"), positive_int),
+            **dict.fromkeys(("learning_rate", "first_scale", "spread"), positive_float),
+            variances=choice(*VARIANCES),
+        )
 
     def fit(self, network: Network, data: Data, key: Array) -> DiagonalGaussian:
         """P0 given one split's rows."""
         found = self.variational(network, data, key)
         if self.variances == "variational":
             return found
-        log_scale = -0.25 * jnp.log(jnp.asarray(network.inputs_of(), found.mean.dtype))
-        return DiagonalGaussian(found.mean, log_scale)
+        inputs = jnp.asarray(network.inputs_of(), found.mean.dtype)
+        log_scale = math.log(self.spread) - 0.25 * jnp.log(inputs)
+        return DiagonalGaussian(found.mean, log_scale.at[network.noise_index].set(math.log(_NOISE_SCALE)))
 
     def variational(self, network: Network, data: Data, key: Array) -> DiagonalGaussian:
         """The diagonal Gaussian after some iterations."""

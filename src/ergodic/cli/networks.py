@@ -21,6 +21,7 @@ def fit(
     out: Annotated[Path, typer.Option("-o", "--out", help="The fitted networks.")] = Path("network.ergodic"),
     hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
     networks: Annotated[int, typer.Option(help="Networks to sample.")] = 200,
+    effort: Annotated[float, typer.Option(help="Length of the chain's transitions, in units of the default.")] = 1.0,
     seed: Seed = 0,
 ) -> None:
     """Sample Bayesian networks given a table: a tuned chain of HMC on their posterior."""
@@ -29,14 +30,17 @@ def fit(
     from ..bnn.csv_table import training_rows
     from ..bnn.fitted import fit as run
     from ..storage import require_writable
-    from ..validation import positive_int
+    from ..validation import positive_float, positive_int
 
+    positive_float(effort, "effort")
     positive_int(hidden, "hidden")
     positive_int(networks, "networks")
     require_writable(out)
     features, x, y = training_rows(table, target)
     with console.status("tuning and sampling"):
-        fitted, expected = run(x, y, features, target, jax.random.key(seed), hidden=(hidden,), networks=networks)
+        fitted, expected = run(
+            x, y, features, target, jax.random.key(seed), hidden=(hidden,), networks=networks, effort=effort
+        )
     fitted.save(out)
     mixture = fitted.predict(x)
     say(
@@ -75,6 +79,7 @@ def reproduce(
         list[str] | None, typer.Option(help="boston, yacht, concrete, wine or diabetes; repeatable.")
     ] = None,
     methods: Annotated[list[str] | None, typer.Option(help="Some ways of sampling only; repeatable.")] = None,
+    collect: Annotated[bool, typer.Option("--collect", help="Sample nothing; tables of what is there.")] = False,
     out: Out = Path("runs/bnn"),
 ) -> None:
     """The appendix: Bayesian networks on the UCI tables, HEI against SGHMC and others, 20 splits.
@@ -83,4 +88,4 @@ def reproduce(
     """
     from ..experiments.bnn import reproduce as run
 
-    run_study(out, lambda: run(preset, out, say, tables=dataset or None, methods=methods or None))
+    run_study(out, lambda: run(preset, out, say, tables=dataset or None, methods=methods or None, collect=collect))

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..bnn.chain import NetworkChain
+from ..bnn.chain import NetworkChain, long_chain
 from ..bnn.ensemble import Ensemble
 from ..bnn.network import Data, Network
 from ..bnn.start import MeanField
@@ -19,21 +19,30 @@ from ..programs import compiled
 
 Sampled = tuple[np.ndarray, dict[str, Any]]
 """Positions ``(splits, networks, dim)``, and curves worth keeping."""
+_UNTUNED = 20
+"""Runs of the chain before tuning, for Figure 7."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """HEI."""
+    """HEI.
+
+    Attributes:
+      noise: another prior of the noise's precision than the network's own.
+    """
 
     method: NetworkChain = field(default_factory=NetworkChain)
+    noise: tuple[float, float] | None = None
 
     def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
         """Tune, then draw; the chain's averages, tuned and untuned."""
+        if self.noise is not None:
+            network = replace(network, noise=self.noise)
         fit_key, sample_key = jax.random.split(key)
         fitted = self.method.fit(network, data, fit_key)
         positions, trace = self.method.sample(network, data, fitted.params, sample_key, networks)
         untuned = self.method.untuned(network, data, fit_key)
-        _, before = self.method.sample(network, data, untuned, sample_key, networks)
+        _, before = self.method.sample(network, data, untuned, sample_key, min(networks, _UNTUNED))
         curves = {
             "tuned": np.asarray(trace.expected_logdensity),
             "untuned": np.asarray(before.expected_logdensity),
@@ -85,21 +94,41 @@ def _variational(method: MeanField, network: Network, networks: int, data: Data,
     return jax.lax.map(one, (data, keys))
 
 
-def sampling(scale: float = 1.0) -> dict[str, Any]:
-    """Label to way of sampling; ``scale`` shortens everything, for a smoke test. SGHMC's tuned variants come apart."""
+def sampling(rows: int, scale: float = 1.0) -> dict[str, Any]:
+    """Label to way of sampling given so many rows; ``scale`` shortens everything, for a smoke test.
+
+    SGHMC's tuned variants come apart.
+    """
 
     def short(count: int) -> int:
         return shortened(count, scale)
 
-    chain = NetworkChain(steps=short(50), iterations=short(190))
+    appendix = NetworkChain(steps=short(50), iterations=short(190), particles=4)
+    long = replace(long_chain(rows, scale), steps=short(50), iterations=short(25))
     adapted = SGHMC(scale_adapted=True, chains=10, burn_in=short(3000), thin=short(100))
     return {
-        "HEI": Chain(chain),
-        "HEI, minibatches": Chain(replace(chain, minibatches=19)),
-        "HEI, variational P0": Chain(replace(chain, initial=MeanField(variances="variational"))),
+        "HEI": Chain(long),
+        "HEI, appendix": Chain(appendix),
+        "HEI, appendix, minibatches": Chain(replace(appendix, minibatches=19)),
+        "HEI, appendix, variational P0": Chain(replace(appendix, initial=MeanField(variances="variational"))),
         "SGHMC, scale-adapted": StochasticGradients(NetworkSGHMC(adapted)),
         "mean-field VI": Variational(MeanField(iterations=short(3000), variances="variational")),
         "deep ensemble": Members(Ensemble(iterations=short(3000))),
+    }
+
+
+def ablations(rows: int, scale: float = 1.0) -> dict[str, Any]:
+    """HEI with one thing changed towards the appendix, or another noise."""
+    long: NetworkChain = sampling(rows, scale)["HEI"].method
+    return {
+        "3 leapfrogs": Chain(replace(long, leapfrogs=3)),
+        "the paper's tuning": Chain(replace(long, acceptance=None, learning_rate=0.02)),
+        "not tuned": Chain(replace(long, iterations=1)),
+        "P0 as wide as the appendix's": Chain(replace(long, initial=MeanField())),
+        "variational P0": Chain(replace(long, initial=MeanField(variances="variational"))),
+        "no Metropolis step": Chain(replace(long, adjusted=False)),
+        "minibatches": Chain(replace(long, minibatches=19, acceptance=None, learning_rate=0.02)),
+        "noise Gamma(6, 6)": Chain(long, noise=(6.0, 6.0)),
     }
 
 

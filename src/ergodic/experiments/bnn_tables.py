@@ -80,3 +80,78 @@ def difference_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequen
         "columns": ["against", *tables],
         "rows": rows,
     }
+
+
+def _of(cells: Sequence[Row], table: str, label: str) -> Row | None:
+    return next((cell for cell in cells if cell["table"] == table and cell["label"] == label), None)
+
+
+def exact_table(cells: Sequence[Row], exact: str) -> Row:
+    """HEI against long runs on the splits that have one; how far the long runs' chains agree."""
+    rows = []
+    for long in (cell for cell in cells if cell["label"] == exact):
+        for label in ("HEI", "HEI, appendix"):
+            ours = _of(cells, long["table"], label)
+            if ours is None:
+                continue
+            for number, (score, sd) in enumerate(zip(long["scores"], long["sd"], strict=True)):
+                agreed = long["agreement"][number]
+                mine = ours["scores"][number]["log_likelihood"]
+                rows.append(
+                    [
+                        f"{long['table']}, split {number}",
+                        label,
+                        f"{score['log_likelihood']:.3f}",
+                        f"{mine:.3f}",
+                        f"{mine - score['log_likelihood']:+.3f}",
+                        f"{np.corrcoef(sd, ours['sd'][number])[0, 1]:.3f}",
+                        f"{np.mean(ours['sd'][number]) / np.mean(sd):.2f}",
+                        f"{agreed['rhat_median']:.3f} / {agreed['rhat_max']:.3f}",
+                        f"{agreed['effective_median']:.0f}",
+                    ]
+                )
+    return {
+        "title": "Against long runs of NUTS",
+        "note": "Log-likelihood of test rows; correlation and ratio of predictive standard deviations over test rows. "
+        "R-hat and effective draws of f(x; w) on test rows and of the noise, four chains.",
+        "columns": [
+            "",
+            "chain",
+            "NUTS",
+            "ours",
+            "difference",
+            "correlation of sd",
+            "ratio of sd",
+            "NUTS: R-hat, median / largest",
+            "effective draws",
+        ],
+        "rows": rows,
+    }
+
+
+def ablation_table(cells: Sequence[Row], labels: Sequence[str]) -> Row:
+    """What one change does to HEI, on the same splits."""
+    rows = []
+    for cell in (cell for cell in cells if cell["label"] in labels):
+        ours = _of(cells, cell["table"], "HEI")
+        if ours is None:
+            continue
+        changed = np.array([score["log_likelihood"] for score in cell["scores"]])
+        plain = np.array([score["log_likelihood"] for score in ours["scores"]])[: len(changed)]
+        rows.append(
+            [
+                cell["table"],
+                cell["label"].removeprefix("HEI, "),
+                f"{changed.mean():.3f}",
+                f"{(changed - plain).mean():+.3f}",
+                f"{np.mean([score['rmse'] for score in cell['scores']]):.3f}",
+                f"{cell['curves']['tuned'][-1]:,.0f}",
+                f"{np.mean(cell['curves']['acceptance']):.2f}",
+            ]
+        )
+    return {
+        "title": "HEI with one thing changed",
+        "note": "Mean over the first splits; the difference is to HEI on the same ones.",
+        "columns": ["table", "change", "log-likelihood", "difference", "RMSE", "E[log p] at the end", "acceptance"],
+        "rows": rows,
+    }

@@ -1,0 +1,98 @@
+"""The gold standard: long runs of NUTS on a network's posterior, and whether they agree with each other.
+
+A posterior over weights has modes without number (units can be exchanged), which no run visits all; what a run can be
+asked is whether its chains agree on what the network *does*. So R-hat and effective draws are of f(x; w) on rows, and
+of the noise, over chains that start at different trained networks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..adapters.arviz import import_arviz
+from ..methods.nuts import NUTS
+from ..methods.peers import lenient
+from ..programs import compiled
+from ..validation import positive_int, settle
+from .ensemble import Ensemble
+from .network import Data, Network
+from .prediction import Mixture
+
+
+class Agreement(NamedTuple):
+    """How far chains agree, over rows and the noise."""
+
+    rhat_median: float
+    rhat_max: float
+    effective_median: float
+    effective_min: float
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """Settings.
+
+    Attributes:
+      nuts: chains, warm-up and the longest trajectory.
+      draws: kept of each chain, a transition apart.
+      iterations: of training the networks that chains start at, by Adam.
+    """
+
+    nuts: NUTS = field(default_factory=lambda: NUTS(chains=4, warmup=500, max_doublings=10))
+    draws: int = 1000
+    iterations: int = 3000
+
+    def __post_init__(self) -> None:
+        settle(self, **dict.fromkeys(("draws", "iterations"), positive_int))
+
+    def sample(self, network: Network, data: Data, key: Array) -> Float[np.ndarray, "splits chains draws dim"]:
+        """Chains of every split, one split after the other."""
+        train_key, run_key = jax.random.split(key)
+        begin = Ensemble(self.nuts.chains, self.iterations).sample(network, data, train_key)
+        args = (data, begin, jax.random.split(run_key, data.y.shape[0]))
+        return np.asarray(compiled(_run, (self, network), *args)(*args))
+
+
+class _At(NamedTuple):
+    """Chains start at these points; what `NUTS.warm_up` asks of P0."""
+
+    position: Array
+
+    def sample(self, key: Array, count: int) -> Array:
+        """All of them."""
+        return self.position
+
+
+def _run(method: LongRun, network: Network, data: Data, begin: Array, keys: Array) -> Array:
+    def one(split: tuple[Data, Array, Array]) -> Array:
+        rows, points, key = split
+        warm_key, draw_key = jax.random.split(key)
+        at: Any = _At(points)
+
+        def density(flat: Array) -> Array:
+            return network.logdensity(flat, rows)
+
+        with lenient():
+            params, _ = method.nuts.warm_up(cast(Any, density), at, warm_key)
+
+        def step(state: Any, key: Array) -> tuple[Any, Array]:
+            state, _ = method.nuts.advance(cast(Any, density), params, state, key)
+            return state, state.position
+
+        return jax.lax.scan(step, params.state, jax.random.split(draw_key, method.draws))[1].swapaxes(0, 1)
+
+    return jax.lax.map(one, (data, begin, keys))
+
+
+def agreement(mixture: Mixture, chains: int) -> Agreement:
+    """R-hat and effective draws (ArviZ) of every row's f(x; w) and of the noise; networks lie chain after chain."""
+    arviz = import_arviz()
+    values = np.column_stack([mixture.means, mixture.scales]).reshape(chains, -1, mixture.means.shape[1] + 1)
+    rhat = np.array([float(arviz.rhat(column)) for column in np.moveaxis(values, -1, 0)])
+    effective = np.array([float(arviz.ess(column)) for column in np.moveaxis(values, -1, 0)])
+    return Agreement(float(np.median(rhat)), float(rhat.max()), float(np.median(effective)), float(effective.min()))
