@@ -125,8 +125,8 @@ def timing_table(rows: Sequence[Row]) -> Row:
         shown.append(
             [
                 f"T = {row['steps']}",
-                f"{row['full']:,.0f}",
-                f"{row['frozen']:,.0f}",
+                f"{row['full']:.3g}",
+                f"{row['frozen']:.3g}",
                 f"{row['ratio']:.2f}",
                 f"{row['images_per_second']:,.0f}",
                 f"{full / frozen:.1f}",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from .style import COLOURS, INK, SOFT, new_figure, tidy
 
-_PALETTE = (*COLOURS.values(), INK, "#b58900", "#0093a8", SOFT)
+_PALETTE = (*COLOURS.values(), INK, "#0093a8", "#b58900", SOFT)
 
 
 def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str = "s") -> Figure:
