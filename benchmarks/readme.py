@@ -7,7 +7,13 @@ from pathlib import Path
 
 PEERS = ("NUTS", "NumPyro NUTS", "nutpie", "ChEES", "MEADS", "LAPS")
 END = "<!-- end of table -->\n"
-STUDIES = {"digits": "results/generative-digits", "mnist": "results/generative-mnist"}
+STUDIES = {
+    "digits": "results/generative-digits",
+    "mnist": "results/generative-mnist",
+    "bnn": "results/bnn",
+    "start": "results/network-start",
+}
+DOCUMENTS = (Path("docs/results.md"), Path("docs/bnn.md"))
 
 
 def cell(text: str) -> str:
@@ -51,14 +57,14 @@ def put(file: Path, name: str, text: str) -> None:
 
 def main() -> None:
     posteriors = json.loads(Path("results/posteriors/results.json").read_text())
-    document = Path("docs/results.md")
     put(Path("README.md"), "posteriors", table(posteriors))
-    put(document, "bars", markdown(posteriors["tables"][0]))
+    put(Path("docs/results.md"), "bars", markdown(posteriors["tables"][0]))
     for data, folder in STUDIES.items():
         file = Path(folder) / "results.json"
         if file.is_file():
             for index, shown in enumerate(json.loads(file.read_text())["tables"]):
-                put(document, f"{data} {index}", markdown(shown))
+                for document in DOCUMENTS:
+                    put(document, f"{data} {index}", markdown(shown))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The appendix: Bayesian networks on UCI tables. Table 5, Figure 7, an ablation, and long runs of NUTS to judge by.
 
 Every way of sampling networks runs on all splits of a table as one computation; a split's test rows are scored by the
-mixture over its networks. No choice is made on test rows: SGHMC's settings are chosen on a tenth of the training rows.
+mixture over its networks. No choice is made on test rows: settings of SGHMC and of the ensemble are chosen on a tenth
+of the training rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy as np
 
 from ..bnn.long_run import LongRun
 from ..bnn.splits import Splits
-from ..bnn.stochastic_gradients import NetworkSGHMC
 from ..datasets.locate import available
 from ..datasets.tables import load_table
 from ..errors import ConfigError, unknown
@@ -25,14 +25,16 @@ from ..methods.nuts import NUTS
 from ..storage import write_atomically
 from ..validation import one_of
 from .bnn_cells import Cell, settings_hash
-from .bnn_methods import StochasticGradients, ablations, finite, grid, sampling, shortened
+from .bnn_methods import ablations, ensemble_grid, finite, sampling, shortened, stochastic_grid
 from .bnn_tables import ablation_table, difference_table, exact_table, score_table
 from .results import write_results
 
 UCI = ("boston", "yacht", "concrete", "wine")
 CLOSER = ("boston", "yacht")
 """Tables that are also looked at by long runs and by the ablation."""
-BEST, TUNED, EXACT = "SGHMC, best average", "SGHMC, tuned a table", "NUTS, long"
+BEST, TUNED, ENSEMBLE = "SGHMC, best average", "SGHMC, tuned a table", "deep ensemble"
+"""Ways with settings chosen on held-out training rows."""
+EXACT = "NUTS, long"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Preset:
     scale: float
     hidden: tuple[int, ...]
     chosen_on: int
-    """Splits whose held-out training rows choose SGHMC's settings."""
+    """Splits whose held-out training rows choose settings."""
     closer: int
     """Splits of long runs and of the ablation."""
 
@@ -77,12 +79,12 @@ def reproduce(
     folder = out / "cells"
     known = {name: _ways(size, name) for name in names}
     labels = list(dict.fromkeys(label for ways in known.values() for label in ways))
-    every = (*labels, BEST, TUNED)
+    every = (*labels, BEST, TUNED, ENSEMBLE)
     for label in methods or ():
         if label not in every:
             raise ConfigError(unknown("way of sampling networks", label, every))
     wanted = [label for label in every if methods is None or label in methods]
-    if {BEST, TUNED} & set(wanted):
+    if {BEST, TUNED, ENSEMBLE} & set(wanted) and (not collect or _all_chosen(size, names, folder)):
         for name, ways in _chosen(size, names, folder, say).items():
             known[name] |= ways
     results = []
@@ -109,7 +111,7 @@ def reproduce(
 
 
 def _ways(size: Preset, name: str) -> dict[str, Any]:
-    """Of one table, by label; all but SGHMC with chosen settings."""
+    """Of one table, by label; all but those with chosen settings."""
     rows = load_table(name).train_index.shape[1]
     ways = sampling(rows, size.scale)
     if name in CLOSER:
@@ -129,33 +131,48 @@ def _cell(size: Preset, name: str, label: str, way: Any) -> Cell:
 
 
 def _chosen(size: Preset, names: Sequence[str], folder: Path, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
-    """SGHMC with the setting that is best on average over tables, and with the best of each, by held-out rows."""
-    candidates = grid(size.scale)
-    marked = [[asdict(update) for update in candidates], size.chosen_on, size.networks, size.hidden, list(names)]
-    file = folder / f"choice-{settings_hash(marked)}.json"
-    if file.is_file():
-        found = json.loads(file.read_text())
-    else:
-        found = {}
-        for name in names:
-            splits = Splits.of(load_table(name), range(size.chosen_on), validation=True)
-            network = splits.network(size.hidden)
-            values = []
-            for update in candidates:
-                positions = NetworkSGHMC(update).sample(network, splits.data, jax.random.key(1), size.networks)
-                scores = splits.scores(network, finite(positions))
-                values.append(float(np.mean([score["log_likelihood"] for score in scores])))
-            found[name] = values
-            say(f"{name:9s} SGHMC's settings on held-out rows: {', '.join(f'{value:.2f}' for value in values)}")
-        write_atomically(file, json.dumps(found).encode())
+    """What held-out rows choose: SGHMC's setting, best on average over tables and best of each; the ensemble's."""
+    updates, members = stochastic_grid(size.scale), ensemble_grid(size.scale)
+    found = {name: _held_out(size, name, "SGHMC", updates, folder, say) for name in names}
     average = int(np.argmax(np.mean([found[name] for name in names], axis=0)))
     return {
         name: {
-            BEST: StochasticGradients(NetworkSGHMC(candidates[average])),
-            TUNED: StochasticGradients(NetworkSGHMC(candidates[int(np.argmax(found[name]))])),
+            BEST: updates[average],
+            TUNED: updates[int(np.argmax(found[name]))],
+            ENSEMBLE: members[int(np.argmax(_held_out(size, name, ENSEMBLE, members, folder, say)))],
         }
         for name in names
     }
+
+
+def _choice(size: Preset, name: str, what: str, candidates: list[Any], folder: Path) -> Path:
+    marked = [[asdict(way) for way in candidates], size.chosen_on, size.networks, size.hidden]
+    return folder / f"choice-{name}-{what.replace(' ', '_')}-{settings_hash(marked)}.json"
+
+
+def _all_chosen(size: Preset, names: Sequence[str], folder: Path) -> bool:
+    """Whether every choice is on disk."""
+    grids = (("SGHMC", stochastic_grid(size.scale)), (ENSEMBLE, ensemble_grid(size.scale)))
+    return all(_choice(size, name, what, grid, folder).is_file() for name in names for what, grid in grids)
+
+
+def _held_out(
+    size: Preset, name: str, what: str, candidates: list[Any], folder: Path, say: Callable[[str], None]
+) -> list[float]:
+    """Log-likelihood of held-out training rows by every candidate; from disk where it is there."""
+    file = _choice(size, name, what, candidates, folder)
+    if file.is_file():
+        return json.loads(file.read_text())
+    splits = Splits.of(load_table(name), range(size.chosen_on), validation=True)
+    network = splits.network(size.hidden)
+    values = []
+    for way in candidates:
+        positions, _ = way.sample(network, splits.data, jax.random.key(1), size.networks)
+        scores = splits.scores(network, finite(positions))
+        values.append(float(np.mean([score["log_likelihood"] for score in scores])))
+    say(f"{name:9s} {what} on held-out rows: {', '.join(f'{value:.2f}' for value in values)}")
+    write_atomically(file, json.dumps(values).encode())
+    return values
 
 
 def _figure(cells: list[dict[str, Any]], names: Sequence[str], out: Path) -> list[dict[str, str]]:

@@ -19,6 +19,8 @@ from ..programs import compiled
 
 Sampled = tuple[np.ndarray, dict[str, Any]]
 """Positions ``(splits, networks, dim)``, and curves worth keeping."""
+_AWAY = 1000.0
+"""No weight of a network that predicts anything is as large; the prior's standard deviation is 1."""
 _UNTUNED = 20
 """Runs of the chain before tuning, for Figure 7."""
 
@@ -97,7 +99,7 @@ def _variational(method: MeanField, network: Network, networks: int, data: Data,
 def sampling(rows: int, scale: float = 1.0) -> dict[str, Any]:
     """Label to way of sampling given so many rows; ``scale`` shortens everything, for a smoke test.
 
-    SGHMC's tuned variants come apart.
+    Those whose settings held-out rows choose come apart.
     """
 
     def short(count: int) -> int:
@@ -113,7 +115,6 @@ def sampling(rows: int, scale: float = 1.0) -> dict[str, Any]:
         "HEI, appendix, variational P0": Chain(replace(appendix, initial=MeanField(variances="variational"))),
         "SGHMC, scale-adapted": StochasticGradients(NetworkSGHMC(adapted)),
         "mean-field VI": Variational(MeanField(iterations=short(3000), variances="variational")),
-        "deep ensemble": Members(Ensemble(iterations=short(3000))),
     }
 
 
@@ -137,17 +138,22 @@ def shortened(count: int, scale: float) -> int:
     return max(2, round(scale * count))
 
 
-def grid(scale: float) -> list[SGHMC]:
-    """Settings of Chen's update that validation rows choose from."""
+def stochastic_grid(scale: float) -> list[StochasticGradients]:
+    """Settings of Chen's update that held-out rows choose from."""
     burn_in, thin = shortened(3000, scale), shortened(100, scale)
     return [
-        SGHMC(step, friction, chains=10, burn_in=burn_in, thin=thin)
-        for step in (1e-6, 1e-5, 1e-4)
-        for friction in (0.05, 0.2)
+        StochasticGradients(NetworkSGHMC(SGHMC(step, friction, chains=10, burn_in=burn_in, thin=thin)))
+        for step in (1e-7, 3e-7, 1e-6, 1e-5)
+        for friction in (0.01, 0.05, 0.2)
     ]
+
+
+def ensemble_grid(scale: float) -> list[Members]:
+    """How long an ensemble is trained: too long, and its noise fits the training rows."""
+    return [Members(Ensemble(iterations=shortened(count, scale))) for count in (50, 100, 200, 500, 1000, 3000)]
 
 
 def finite(positions: np.ndarray) -> np.ndarray:
     """Networks that ran away predict nothing: they become networks of zeros, with noise 1."""
-    good = np.all(np.isfinite(positions), axis=-1, keepdims=True)
+    good = np.all(np.abs(positions) < _AWAY, axis=-1, keepdims=True)
     return np.where(good, positions, 0.0)
