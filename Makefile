@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 # Compiled XLA programs are kept between test runs.
 # Two workers share two cores: NumPy's linear algebra takes one thread each.
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.cache/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.3
+# tests/conftest.py compiles fast, not well; 'make test-all' compiles as users do.
+USERFLAGS := --xla_cpu_use_fusion_emitters=true --xla_cpu_parallel_codegen_split_count=32 --xla_backend_optimization_level=3
 
 .PHONY: demo test test-all lint types check reproduce-entropy reproduce-synthetic bench constraints clean
 
@@ -21,7 +23,7 @@ test: $(VENV)/.installed-test
 
 test-all: $(VENV)/.installed-test
 	@echo "==> pytest, slow tests included"
-	$(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+	XLA_FLAGS="$(USERFLAGS)" $(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check src tests benchmarks examples

@@ -6,6 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+# Slow: two families and two single fits at full size. What the blocks call is tested in small in `test_family.py`,
+# `tuning/test_refine.py` and `adapters/test_numpyro.py`.
+pytestmark = pytest.mark.slow
+
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "family.md"
 
 

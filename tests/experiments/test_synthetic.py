@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -6,12 +7,17 @@ from ergodic.experiments import cells
 from ergodic.experiments.synthetic import PRESETS, reproduce
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("synthetic")
-    said = []
-    reproduce("smoke", out, said.append)
-    return out, said
+@pytest.fixture(scope="module", params=["one target", pytest.param("two targets", marks=pytest.mark.slow)])
+def run(request, tmp_path_factory):
+    """The smoke preset, on one of its two targets where tests are to be fast."""
+    smoke = PRESETS["smoke"]
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "one target":
+            patch.setitem(PRESETS, "smoke", lambda: replace(smoke(), targets=("dual-moon",)))
+        out = tmp_path_factory.mktemp("synthetic")
+        said = []
+        reproduce("smoke", out, said.append)
+        yield out, said
 
 
 def test_every_cell_is_filled(run):

@@ -60,6 +60,24 @@ def test_a_killed_run_ends_bit_identical(grey, tmp_path):
         assert all(np.array_equal(x, y) for x, y in zip(weights(a.state), weights(b.state), strict=True))
 
 
+def judged(folder, capsys):
+    """What `ergodic generative judge` says of a run, and of what is none."""
+    assert not cli(["generative", "judge", str(folder), "--images", "4", "--temperatures", "20", "--simulated", "2"])
+    said = capsys.readouterr().out
+    assert "VAE on digits" in said and "log p(y)   -" in said and "sandwich" in said
+    assert cli(["generative", "judge", str(folder.parent)]) == 1
+    assert "ergodic generative train --out" in capsys.readouterr().err
+
+
+def test_the_command_line_trains_and_judges(tmp_path, capsys):
+    assert not cli(["generative", "train", "--method", "VAE", "--budget", "1", "--out", str(tmp_path / "run")])
+    capsys.readouterr()
+    state = read_mark(tmp_path / "run", "checkpoint", Recipe((Stage(VAE()),)), (1297, 64)).state
+    assert int(state.iteration) == 10
+    judged(tmp_path / "run", capsys)
+
+
+@pytest.mark.slow
 def test_a_process_killed_at_a_random_moment(tmp_path, capsys):
     """kill -9 of `ergodic generative train`, then the same command again: the checkpoint is that of a whole run."""
     words = ["-c", "from ergodic.cli import main; main()", "generative", "train", "--method", "VAE", "--every", "0.05"]
@@ -80,14 +98,7 @@ def test_a_process_killed_at_a_random_moment(tmp_path, capsys):
     a, b = (read_mark(tmp_path / name, "checkpoint", recipe, (1297, 64)).state for name in ("whole", "cut"))
     assert int(a.iteration) == int(b.iteration) == 10_000
     assert all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
-
-    assert not cli(
-        ["generative", "judge", str(tmp_path / "cut"), "--images", "4", "--temperatures", "20", "--simulated", "2"]
-    )
-    said = capsys.readouterr().out
-    assert "VAE on digits" in said and "log p(y)   -" in said and "sandwich" in said
-    assert cli(["generative", "judge", str(tmp_path)]) == 1
-    assert "ergodic generative train --out" in capsys.readouterr().err
+    judged(tmp_path / "cut", capsys)
 
 
 def test_the_state_does_not_depend_on_how_calls_are_cut(grey, tmp_path):

@@ -2,7 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ergodic.kernels import leapfrog, start
+from ergodic import kernels
+from ergodic.kernels import start
+
+leapfrog = jax.jit(kernels.leapfrog, static_argnums=(0, 5))
 
 STEP = np.array([[0.05, 0.11, 0.2]])
 VARIANCE = np.array([[0.5, 1.7, 3.0]])
@@ -13,6 +16,7 @@ def logdensity(x):
     return -0.25 * jnp.sum(x**4) + x[0] * x[1] - jnp.exp(0.3 * x[2]) + 0.5 * x[0]
 
 
+@jax.jit
 def density(x):
     return jax.vmap(jax.value_and_grad(logdensity))(x)
 
@@ -53,9 +57,8 @@ def test_it_preserves_volume(x64):
         return jnp.concatenate([end.position[0], momentum[0]])
 
     x, r = states(3)
-    for i in range(3):
-        jacobian = jax.jacfwd(flow)(jnp.concatenate([x[i], r[i]]))
-        np.testing.assert_allclose(np.linalg.det(np.asarray(jacobian)), 1.0, rtol=1e-10)
+    jacobians = jax.jit(jax.vmap(jax.jacfwd(flow)))(jnp.concatenate([x, r], axis=1))
+    np.testing.assert_allclose(np.linalg.det(np.asarray(jacobians)), np.ones(3), rtol=1e-10)
 
 
 def test_energy_error_is_second_order(x64):

@@ -30,6 +30,8 @@ INDEPENDENT = {"GEI", "HEI", "MeanField", "HVI", "HVAE", "Rejection"}
 
 WEIGHTED = {"HAIS", "Pathfinder"}
 
+N = 64  # draws, everywhere: another number would be another program
+
 
 def target():
     """A two-leaf pytree with a correlated, skewed density."""
@@ -45,6 +47,12 @@ def shared_target():
     return target()
 
 
+@pytest.fixture(scope="module")
+def broken():
+    """NaN everywhere."""
+    return eg.Target(lambda x: jnp.sum(jnp.log(-(x**2))), like=jnp.zeros(2), name="broken")
+
+
 @pytest.fixture(scope="module", params=list(METHODS))
 def fitted(request, shared_target):
     """One fitted sampler a method, shared by the tests below."""
@@ -56,31 +64,29 @@ def test_the_list_is_complete():
 
 
 def test_draws_have_the_targets_shape_and_density(fitted):
-    draws = fitted.sample(jax.random.key(1), 70, progress=False)
-    assert draws.position["a"].shape == (70, 2) and draws.position["b"].shape == (70,)
+    draws = fitted.sample(jax.random.key(1), N, progress=False)
+    assert draws.position["a"].shape == (N, 2) and draws.position["b"].shape == (N,)
     assert draws.unconstrained.dtype == np.float32 and np.all(np.isfinite(draws.unconstrained))
     value = jax.vmap(fitted.target.density)(jnp.asarray(draws.unconstrained))
     np.testing.assert_allclose(draws.logdensity, value, rtol=1e-3, atol=1e-3)
     for column in draws.stats.values():
-        assert column.shape == (70,)
+        assert column.shape == (N,)
 
 
 def test_draws_say_what_they_are(fitted):
-    draws = fitted.sample(jax.random.key(1), 200, progress=False)
+    draws = fitted.sample(jax.random.key(1), N, progress=False)
     name = fitted.method.name
     assert draws.independent == (name in INDEPENDENT)
     assert draws.attributes["method"] == name
     assert draws.kind == ("independent" if name in INDEPENDENT else "weighted" if name in WEIGHTED else "correlated")
-    assert (
-        0 < draws.effective_size() <= 200 * (1 if draws.kind != "correlated" else 5)
-    )  # antithetic chains may exceed n
+    assert 0 < draws.effective_size() <= N * (1 if draws.kind != "correlated" else 5)  # antithetic chains may exceed n
     data = draws.to_arviz()
     assert data.posterior.attrs["independent_draws"] == int(draws.independent)
     assert data.posterior.sizes["chain"] == draws.chains
 
 
 def test_the_same_key_gives_the_same_draws(fitted):
-    one, same, other = (fitted.sample(jax.random.key(k), 50, progress=False).unconstrained for k in (3, 3, 4))
+    one, same, other = (fitted.sample(jax.random.key(k), N, progress=False).unconstrained for k in (3, 3, 4))
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -89,7 +95,7 @@ def test_a_saved_sampler_draws_the_same(fitted, tmp_path):
     fitted.save(tmp_path / "s")
     back = eg.load(tmp_path / "s", fitted.target)
     assert back.method == fitted.method and back.cost == fitted.cost
-    one, two = (s.sample(jax.random.key(5), 50, progress=False) for s in (fitted, back))
+    one, two = (s.sample(jax.random.key(5), N, progress=False) for s in (fitted, back))
     np.testing.assert_array_equal(one.unconstrained, two.unconstrained)
 
 
@@ -101,13 +107,13 @@ def test_a_second_fit_is_the_same_and_compiles_nothing(fitted):
 
 
 def test_costs_are_counted(fitted):
-    draws = fitted.sample(jax.random.key(6), 64, progress=False)
-    assert draws.cost.gradients >= 64 and draws.cost.depth >= 1 and draws.cost.run_seconds > 0
+    draws = fitted.sample(jax.random.key(6), N, progress=False)
+    assert draws.cost.gradients >= N and draws.cost.depth >= 1 and draws.cost.run_seconds > 0
     assert fitted.cost.run_seconds > 0
 
 
 def test_chunks_do_not_leave_gaps(fitted):
-    draws = fitted.sample(jax.random.key(7), 150, chunk=64, progress=False)
+    draws = fitted.sample(jax.random.key(7), 150, chunk=N, progress=False)
     assert len(draws) == 150 and np.all(np.isfinite(draws.logdensity))
 
 
@@ -122,8 +128,7 @@ def test_settings_are_plain_and_checked(fitted):
                 type(method)(**{**asdict(method), name: bad})
 
 
-def test_a_target_that_cannot_be_sampled_is_refused(fitted):
-    broken = eg.Target(lambda x: jnp.sum(jnp.log(-(x**2))), like=jnp.zeros(2), name="broken")
+def test_a_target_that_cannot_be_sampled_is_refused(fitted, broken):
     method = fitted.method if fitted.method.name != "Rejection" else eg.Rejection(low=-6.0, high=6.0)
     with pytest.raises(eg.ErgodicError, match="broken"):
         method.fit(broken, jax.random.key(0), progress=False)

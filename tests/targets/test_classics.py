@@ -33,7 +33,7 @@ def test_exact_draws_have_the_moments_of_the_truth(name):
     truth = target.require_truth()
     x = target.draw_exact(jax.random.key(1), N)
     assert x.shape == (N, target.dim) and x.dtype == np.float32
-    value = jax.vmap(target.density)(jnp.asarray(x))
+    value = jax.jit(jax.vmap(target.density))(jnp.asarray(x))
     assert abs(z_of_mean(value, truth.expected_logdensity)) < 5
     assert np.abs(z_of_mean(x, truth.mean)).max() < 5
     centred = x.astype(np.float64) - truth.mean

@@ -1,4 +1,7 @@
+import functools
+
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -26,6 +29,20 @@ def params_of(step, dtype):
     return kernel, ChainParams(initial, kernel.Params(jnp.log(jnp.asarray(step, dtype)) + spread[0], spread[1]))
 
 
+def compiled(estimator):
+    """An estimator as one program for each density, kernel and number of particles."""
+    return jax.jit(estimator, static_argnums=(0, 1, 4))
+
+
+FROZEN, FULL = compiled(frozen_force), compiled(full)
+
+
+@functools.cache
+def in_double():
+    """The quartic's density in double precision: one for all tests, which then share their programs."""
+    return eg.Target(quartic, like=jnp.zeros(2, jnp.float64)).density.batched
+
+
 @pytest.mark.parametrize("estimator", [frozen_force, full])
 @pytest.mark.parametrize("adjusted", [True, False])
 def test_gradients_are_finite_for_any_step_size(estimator, adjusted):
@@ -45,7 +62,7 @@ def test_gradients_are_finite_for_any_step_size(estimator, adjusted):
 def test_gradients_are_finite_when_some_starts_are_outside_the_support():
     target = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(2))
     kernel, params = params_of(0.05, jnp.float32)
-    for estimator in (frozen_force, full):
+    for estimator in (FROZEN, FULL):
         estimate, gradient = estimator(target.density.batched, kernel, params, KEY, 64)
         assert 0 < float(estimate.nonfinite) < 1
         for leaf in jax.tree.leaves(gradient):
@@ -77,17 +94,16 @@ def _reverse_mode(density, kernel, params, key):
             )
         return jnp.mean(density(ensemble.position)[0])
 
-    return jax.value_and_grad(final)(params.transitions)
+    return jax.jit(jax.value_and_grad(final))(params.transitions)
 
 
 @pytest.mark.parametrize(
     "step", [pytest.param(0.02, marks=pytest.mark.slow), 0.15, pytest.param(0.4, marks=pytest.mark.slow)]
 )
 def test_frozen_force_equals_reverse_mode_with_a_stopped_force(x64, step):
-    target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
-    density = target.density.batched
+    density = in_double()
     kernel, params = params_of(step, jnp.float64)
-    estimate, gradient = frozen_force(density, kernel, params, KEY, PARTICLES)
+    estimate, gradient = FROZEN(density, kernel, params, KEY, PARTICLES)
     value, expected = _reverse_mode(density, kernel, params, KEY)
     np.testing.assert_allclose(estimate.final, value, rtol=1e-12)
     np.testing.assert_allclose(gradient.transitions.log_step, expected.log_step, rtol=1e-9, atol=1e-12)
@@ -116,48 +132,54 @@ def _held(density, kernel, params, accepted, key):
             x = jnp.where(accepted[t][:, None], x, ensemble.position)
             ensemble = Ensemble(x, *density(x))
         elbo = jnp.mean(density(initial.transform(noise))[0]) + initial.entropy()
-        return float(jnp.mean(ensemble.logdensity) + elbo)
+        return jnp.mean(ensemble.logdensity) + elbo
 
     return objective
 
 
 @pytest.mark.parametrize("step", [pytest.param(0.05, marks=pytest.mark.slow), 0.3])
 def test_full_equals_finite_differences_with_accepts_held(x64, step):
-    target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
-    density = target.density.batched
+    density = in_double()
     kernel, params = params_of(step, jnp.float64)
-    estimate, gradient = full(density, kernel, params, KEY, PARTICLES)
+    estimate, gradient = FULL(density, kernel, params, KEY, PARTICLES)
 
     keys = jax.random.split(jax.random.split(KEY)[1], STEPS)
     noise = jax.random.normal(jax.random.split(KEY)[0], (PARTICLES, DIM), jnp.float64)
-    ensemble, accepted = start(density, params.initial.transform(noise)), []
-    for t in range(STEPS):
-        phi = jax.tree.map(lambda leaf, t=t: leaf[t], params.transitions)
-        ensemble, info = kernel.transition(density, phi, ensemble, keys[t])
-        accepted.append(info.accepted)
+
+    @jax.jit
+    def decisions(params):
+        ensemble, accepted = start(density, params.initial.transform(noise)), []
+        for t in range(STEPS):
+            phi = jax.tree.map(lambda leaf, t=t: leaf[t], params.transitions)
+            ensemble, info = kernel.transition(density, phi, ensemble, keys[t])
+            accepted.append(info.accepted)
+        return jnp.stack(accepted)
+
+    accepted = decisions(params)
     objective = _held(density, kernel, params, accepted, KEY)
-    np.testing.assert_allclose(
-        objective(params.initial, params.transitions, params.initial), estimate.objective, rtol=1e-10
-    )
     flat, unravel = jax.flatten_util.ravel_pytree(params)
     analytic = jax.flatten_util.ravel_pytree(gradient)[0]
     h = 1e-6
-    for i in range(flat.size):
-        up, down = (unravel(flat.at[i].add(s)) for s in (h, -h))
-        difference = (
-            objective(up.initial, up.transitions, params.initial)
-            - objective(down.initial, down.transitions, params.initial)
-        ) / (2 * h)
-        np.testing.assert_allclose(analytic[i], difference, rtol=2e-5, atol=2e-7)
+    shifts = h * jnp.concatenate([jnp.zeros((1, flat.size)), jnp.eye(flat.size), -jnp.eye(flat.size)])
+
+    @jax.jit
+    @jax.vmap
+    def shifted(shift):
+        moved = unravel(flat + shift)
+        return objective(moved.initial, moved.transitions, params.initial)
+
+    here, *around = np.asarray(shifted(shifts))
+    np.testing.assert_allclose(here, estimate.objective, rtol=1e-10)
+    up, down = np.split(np.asarray(around), 2)
+    np.testing.assert_allclose(analytic, (up - down) / (2 * h), rtol=2e-5, atol=2e-7)
     assert not np.all(np.asarray(accepted)) or step < 0.1  # the larger step has rejections in it
 
 
 def test_both_gradients_agree_where_forces_hardly_matter(x64):
     """For tiny steps the frozen force drops only second-order terms."""
-    target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
     kernel, params = params_of(1e-3, jnp.float64)
-    a = frozen_force(target.density.batched, kernel, params, KEY, PARTICLES)[1]
-    b = full(target.density.batched, kernel, params, KEY, PARTICLES)[1]
+    a = FROZEN(in_double(), kernel, params, KEY, PARTICLES)[1]
+    b = FULL(in_double(), kernel, params, KEY, PARTICLES)[1]
     for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
         np.testing.assert_allclose(one, other, rtol=0.05, atol=1e-4)
     np.testing.assert_allclose(a.initial.mean, b.initial.mean, rtol=1e-10)  # the ELBO part has no approximation
@@ -167,8 +189,8 @@ def test_the_estimate_is_of_the_chain_that_sampling_runs():
     """The tuner and `simulate` walk the same runs for the same key."""
     target = eg.targets.get("gaussian")
     kernel, params = params_of(0.2, jnp.float32)
-    estimate, _ = frozen_force(target.density.batched, kernel, params, KEY, 64)
-    end, _, trace = simulate(target.density.batched, kernel, params, KEY, 64)
+    estimate, _ = FROZEN(target.density.batched, kernel, params, KEY, 64)
+    end, _, trace = jax.jit(simulate, static_argnums=(0, 1, 4))(target.density.batched, kernel, params, KEY, 64)
     np.testing.assert_allclose(estimate.final, jnp.mean(end.logdensity), rtol=1e-5)
     np.testing.assert_allclose(estimate.initial, trace.expected_logdensity[0], rtol=1e-5)
     np.testing.assert_allclose(estimate.acceptance, trace.acceptance, rtol=1e-5)
@@ -179,7 +201,7 @@ def test_elbo_of_a_gaussian_is_the_closed_form():
     target = eg.targets.get("gaussian")
     kernel, params = params_of(0.2, jnp.float32)
     n = 100_000
-    estimate, _ = frozen_force(target.density.batched, kernel, params, KEY, n)
+    estimate, _ = FROZEN(target.density.batched, kernel, params, KEY, n)
     precision = np.linalg.inv([[2.0, 1.5], [1.5, 1.6]])
     mean, var = (
         np.asarray(params.initial.mean, np.float64),

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +30,20 @@ def params_of(step, dtype):
     return kernel, ChainParams(initial, kernel.Params(jnp.log(jnp.asarray(step, dtype)) + spread[0], spread[1]))
 
 
+def compiled(estimator):
+    """An estimator as one program for each density, kernel and number of particles."""
+    return jax.jit(estimator, static_argnums=(0, 1, 4))
+
+
+FROZEN, FULL, HELD = compiled(frozen_force), compiled(full), compiled(emlbo.full)
+
+
+@functools.cache
+def in_double():
+    """The quartic's density in double precision: one for all tests, which then share their programs."""
+    return eg.Target(quartic, like=jnp.zeros(2, jnp.float64)).density.batched
+
+
 @pytest.mark.parametrize("estimator", [frozen_force, full])
 def test_gradients_are_finite_for_any_step_size(estimator):
     target = eg.Target(quartic, like=jnp.zeros(2))
@@ -44,13 +60,14 @@ def test_gradients_are_finite_for_any_step_size(estimator):
 def test_gradients_are_finite_when_some_starts_are_outside_the_support():
     target = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(2))
     kernel, params = params_of(0.05, jnp.float32)
-    for estimator in (frozen_force, full):
+    for estimator in (FROZEN, FULL):
         estimate, gradient = estimator(target.density.batched, kernel, params, KEY, 64)
         assert 0 < float(estimate.nonfinite) < 1 and np.isfinite(estimate.objective)
         assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
         assert np.any(np.asarray(gradient.transitions.log_step) != 0)
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 4))
 def _written_out(density, kernel, params, key, frozen):
     """Σ_t E[p log π*(x') + (1 - p) log π*(x)] as a function of φ, decisions held, for reverse mode."""
     noise_key, chain_key = jax.random.split(key)
@@ -79,10 +96,9 @@ def _written_out(density, kernel, params, key, frozen):
 
 @pytest.mark.parametrize("step", [0.15, 0.4])
 def test_frozen_force_equals_reverse_mode_with_a_stopped_force(x64, step):
-    target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
     kernel, params = params_of(step, jnp.float64)
-    estimate, gradient = frozen_force(target.density.batched, kernel, params, KEY, PARTICLES)
-    value, expected = _written_out(target.density.batched, kernel, params, KEY, frozen=True)
+    estimate, gradient = FROZEN(in_double(), kernel, params, KEY, PARTICLES)
+    value, expected = _written_out(in_double(), kernel, params, KEY, True)
     np.testing.assert_allclose(jnp.sum(estimate.expected), value, rtol=1e-12)
     np.testing.assert_allclose(gradient.transitions.log_step, expected.log_step, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(gradient.transitions.log_variance, expected.log_variance, rtol=1e-9, atol=1e-12)
@@ -90,12 +106,11 @@ def test_frozen_force_equals_reverse_mode_with_a_stopped_force(x64, step):
 
 
 def test_full_equals_reverse_mode_written_out_and_shares_the_estimate(x64):
-    target = eg.Target(quartic, like=jnp.zeros(2, jnp.float64))
     kernel, params = params_of(0.3, jnp.float64)
-    estimate, gradient = full(target.density.batched, kernel, params, KEY, PARTICLES)
-    _, expected = _written_out(target.density.batched, kernel, params, KEY, frozen=False)
+    estimate, gradient = FULL(in_double(), kernel, params, KEY, PARTICLES)
+    _, expected = _written_out(in_double(), kernel, params, KEY, False)
     np.testing.assert_allclose(gradient.transitions.log_step, expected.log_step, rtol=1e-9)
-    frozen = frozen_force(target.density.batched, kernel, params, KEY, PARTICLES)
+    frozen = FROZEN(in_double(), kernel, params, KEY, PARTICLES)
     for one, other in zip(estimate, frozen[0], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     np.testing.assert_allclose(gradient.initial.mean, frozen[1].initial.mean, rtol=1e-12)
@@ -111,10 +126,10 @@ def test_one_step_follows_the_true_slope_where_held_decisions_mislead(x64):
         return ChainParams(initial, kernel.Params(jnp.full((1, 2), log_step), jnp.zeros((1, 2))))
 
     at = float(np.log(1.75))
-    up, down = (frozen_force(target.density.batched, kernel, chain(at + s), KEY, n)[0].final for s in (h, -h))
+    up, down = (FROZEN(target.density.batched, kernel, chain(at + s), KEY, n)[0].final for s in (h, -h))
     slope = float(up - down) / (2 * h)
-    ours = float(jnp.sum(full(target.density.batched, kernel, chain(at), KEY, n)[1].transitions.log_step))
-    held = float(jnp.sum(emlbo.full(target.density.batched, kernel, chain(at), KEY, n)[1].transitions.log_step))
+    ours = float(jnp.sum(FULL(target.density.batched, kernel, chain(at), KEY, n)[1].transitions.log_step))
+    held = float(jnp.sum(HELD(target.density.batched, kernel, chain(at), KEY, n)[1].transitions.log_step))
     assert ours == pytest.approx(slope, rel=1e-3)
     assert abs(held - slope) > 0.5 * abs(slope)
 
@@ -123,8 +138,8 @@ def test_the_estimate_is_of_the_chain_that_sampling_runs():
     """E_{p_t}[log π*] with the decision averaged out, and as it fell, over 20,000 runs: within 5 standard errors."""
     target, n = eg.targets.get("gaussian"), 20_000
     kernel, params = params_of(0.6, jnp.float32)
-    estimate, _ = frozen_force(target.density.batched, kernel, params, KEY, n)
-    end, _, trace = simulate(target.density.batched, kernel, params, KEY, n)
+    estimate, _ = FROZEN(target.density.batched, kernel, params, KEY, n)
+    end, _, trace = jax.jit(simulate, static_argnums=(0, 1, 4))(target.density.batched, kernel, params, KEY, n)
     error = 5 * float(jnp.std(end.logdensity)) / np.sqrt(n)
     np.testing.assert_allclose(estimate.expected, trace.expected_logdensity[1:], atol=error)
     np.testing.assert_allclose(estimate.acceptance, trace.acceptance, rtol=1e-5)
@@ -133,9 +148,9 @@ def test_the_estimate_is_of_the_chain_that_sampling_runs():
 def test_another_kernel_can_be_refined():
     """Whatever has a differentiable proposal: here L2HMC's networks."""
     target, kernel = eg.targets.get("gaussian"), L2HMC(leapfrogs=2)
-    transitions = kernel.init(jax.random.key(0), STEPS, 2, jnp.float32)
+    transitions = jax.jit(L2HMC.init, static_argnums=(0, 2, 3, 4))(kernel, jax.random.key(0), STEPS, 2, jnp.float32)
     params = ChainParams(DiagonalGaussian(jnp.zeros(2), jnp.zeros(2)), transitions)
     objective = RaoBlackwell(kernel, 32, "full", "keep", True)
-    row, gradient, _ = objective.estimate(target.density, params, (), KEY)
+    row, gradient, _ = jax.jit(objective.estimate, static_argnums=0)(target.density, params, (), KEY)
     assert row["objective"].shape == () and jax.tree.structure(gradient) == jax.tree.structure(params)
     assert any(np.any(np.asarray(leaf) != 0) for leaf in jax.tree.leaves(gradient.transitions))
