@@ -49,10 +49,12 @@ class Preset:
     """Splits whose held-out training rows choose settings."""
     closer: int
     """Splits of long runs and of the ablation."""
+    candidates: int = 100
+    """Settings to choose from, at most."""
 
 
 PRESETS = {
-    "smoke": Preset(2, 10, 0.02, (5,), 1, 1),
+    "smoke": Preset(2, 10, 0.02, (5,), 1, 1, candidates=2),
     "cpu": Preset(20, 100, 1.0, (50,), 4, 3),
     "paper": Preset(20, 100, 1.0, (50,), 20, 20),
 }
@@ -132,7 +134,7 @@ def _cell(size: Preset, name: str, label: str, way: Any) -> Cell:
 
 def _chosen(size: Preset, names: Sequence[str], folder: Path, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
     """What held-out rows choose: SGHMC's setting, best on average over tables and best of each; the ensemble's."""
-    updates, members = stochastic_grid(size.scale), ensemble_grid(size.scale)
+    updates, members = _grids(size)
     found = {name: _held_out(size, name, "SGHMC", updates, folder, say) for name in names}
     average = int(np.argmax(np.mean([found[name] for name in names], axis=0)))
     return {
@@ -152,8 +154,13 @@ def _choice(size: Preset, name: str, what: str, candidates: list[Any], folder: P
 
 def _all_chosen(size: Preset, names: Sequence[str], folder: Path) -> bool:
     """Whether every choice is on disk."""
-    grids = (("SGHMC", stochastic_grid(size.scale)), (ENSEMBLE, ensemble_grid(size.scale)))
+    grids = list(zip(("SGHMC", ENSEMBLE), _grids(size), strict=True))
     return all(_choice(size, name, what, grid, folder).is_file() for name in names for what, grid in grids)
+
+
+def _grids(size: Preset) -> tuple[list[Any], list[Any]]:
+    """SGHMC's settings and the ensemble's."""
+    return stochastic_grid(size.scale)[: size.candidates], ensemble_grid(size.scale)[: size.candidates]
 
 
 def _held_out(

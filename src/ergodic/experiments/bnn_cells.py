@@ -54,6 +54,7 @@ class Cell:
         splits = Splits.of(load_table(self.table), range(self.splits))
         network = splits.network(self.hidden)
         arrays = self._sampled(folder / f"{self.name}.safetensors", splits)
+        seconds = np.atleast_1d(arrays["seconds"])
         scores, spreads, agreements = [], [], []
         for sampled, scaling, rows in zip(arrays["positions"], splits.scalings, splits.rows, strict=True):
             mixture = predict(network, finite(sampled.reshape(-1, network.dim)), scaling, rows.test_x)
@@ -66,7 +67,8 @@ class Cell:
             "table": self.table,
             "label": self.label,
             "settings": asdict(self.way),
-            "seconds": float(arrays["seconds"]),
+            "seconds": float(seconds[0]),
+            "processor_seconds": float(seconds[-1]),
             "rows": splits.data.rows,
             "scores": scores,
             "sd": spreads,
@@ -75,18 +77,19 @@ class Cell:
         }
 
     def _sampled(self, file: Path, splits: Splits) -> dict[str, np.ndarray]:
-        """Positions, splits first (and chains, for a long run); curves; seconds, compiling included."""
+        """Positions, splits first (then chains, of a long run); curves; seconds, wall and processor, compiling too."""
         from safetensors.numpy import save
 
         if not file.is_file():
             key = jax.random.fold_in(jax.random.key(0), zlib.crc32(f"{self.table}/{self.label}".encode()))
-            began = time.perf_counter()
+            began = np.array([time.perf_counter(), time.process_time()])
             network = splits.network(self.hidden)
             if isinstance(self.way, LongRun):
                 positions, curves = self.way.sample(network, splits.data, key), {}
             else:
                 positions, curves = self.way.sample(network, splits.data, key, self.networks)
-            arrays = {"positions": np.ascontiguousarray(positions), "seconds": np.array(time.perf_counter() - began)}
+            seconds = np.array([time.perf_counter(), time.process_time()]) - began
+            arrays = {"positions": np.ascontiguousarray(positions), "seconds": seconds}
             arrays |= {f"curve/{name}": np.ascontiguousarray(values) for name, values in curves.items()}
             write_atomically(file, save(arrays))
         return read_arrays(file, "sampled networks", "; delete it to sample them again")[1]
