@@ -117,7 +117,7 @@ def test_unknown_methods_and_settings_are_named(saved, gaussian_sampler):
 def test_a_missing_or_misshapen_array_is_named(saved, gaussian_sampler):
     def drop(header, arrays):
         del arrays["params/initial/mean"]
-        header["sha256"] = storage._digest(arrays)
+        header["sha256"] = storage.digest(arrays)
 
     original = saved.read_bytes()
     _rewrite(saved, drop)
@@ -126,7 +126,7 @@ def test_a_missing_or_misshapen_array_is_named(saved, gaussian_sampler):
 
     def reshape(header, arrays):
         arrays["params/transitions/log_step"] = np.zeros((3, 2), np.float32)
-        header["sha256"] = storage._digest(arrays)
+        header["sha256"] = storage.digest(arrays)
 
     saved.write_bytes(original)
     _rewrite(saved, reshape)

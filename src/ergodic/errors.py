@@ -39,4 +39,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
     hint = next((f"; did you mean '{n}'?" for n in names if near and n.lower() == near[0]), "")
-    return f"no {kind} '{name}'{hint} (there are: {', '.join(names)})"
+    listed = "; ".join(names) if any("," in n for n in names) else ", ".join(names)
+    return f"no {kind} '{name}'{hint} (there are: {listed})"

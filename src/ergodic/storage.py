@@ -91,7 +91,7 @@ def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None 
         "source": sampler.source,
         "cost": asdict(sampler.cost),
         "certificate": None if sampler.certificate is None else sampler.certificate.to_dict(),
-        "sha256": _digest(arrays),
+        "sha256": digest(arrays),
         **({} if members is None else {"members": members}),
     }
     write_atomically(path, to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
@@ -182,7 +182,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
     missing = {"method", "config", "target", "source", "cost", "sha256"} - set(header)
     if missing:
         raise StorageError(f"{path} is damaged: its header has no {', '.join(sorted(missing))}")
-    if _digest(arrays) != header["sha256"]:
+    if digest(arrays) != header["sha256"]:
         raise StorageError(f"{path} is damaged: its arrays do not have the checksum they were written with")
     return header, arrays
 
@@ -215,7 +215,8 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
     return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in paths]
 
 
-def _digest(arrays: dict[str, np.ndarray]) -> str:
+def digest(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of the arrays' names and bytes."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name}:{arrays[name].dtype}:{arrays[name].shape};".encode())

@@ -50,6 +50,21 @@ def test_fit_and_predict(table, tmp_path, capsys):
     assert list(first) == ["mean", "sd", "q05", "q25", "q50", "q75", "q95"]
     assert cli(["bnn", "predict", str(table), str(new)]) == 1
     assert "is not a network's file" in capsys.readouterr().err
+    blank = write(tmp_path / "blank.csv", ["a", "b", "y"], [[-1.0, 0.0, ""]])
+    assert not cli(["bnn", "predict", str(model), str(blank), "-o", str(out)])
+    with out.open() as file:
+        assert next(csv.DictReader(file)) == first
+    capsys.readouterr()
+    for words in (
+        ["predict", str(model), str(new), "-o", str(new)],
+        ["predict", str(model), str(new), "-o", str(model)],
+    ):
+        assert cli(["bnn", *words]) == 1 and "would be written over" in capsys.readouterr().err
+    damaged = bytearray(model.read_bytes())
+    damaged[-40] ^= 255
+    (tmp_path / "damaged.ergodic").write_bytes(damaged)
+    assert cli(["bnn", "predict", str(tmp_path / "damaged.ergodic"), str(new)]) == 1
+    assert "is damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -58,6 +73,8 @@ def test_fit_and_predict(table, tmp_path, capsys):
         ("", "is empty"),
         ("1,2\n3,4\n", "no header"),
         ("a,a\n1,2\n", "two columns called 'a'"),
+        (",a,y\n0,1,2\n", "column 1 has no name"),
+        ("a;y\n1;2\n", "separated by commas"),
         ("a,y\n1\n", "line 2: 1 values for 2 columns"),
         ("a,y\n1,2\n,3\n", r"line 3, column 'a': a value is missing"),
         ("a,y\n1,2\nred,3\n", r"line 3, column 'a': 'red' is not a number.*encode"),

@@ -12,10 +12,15 @@ from jaxtyping import Float64
 from ..errors import DataError
 
 _FEWEST = 10
+_LARGEST = 1e100
+"""Squares of larger numbers overflow."""
 
 
-def read_csv(path: Path) -> tuple[list[str], Float64[np.ndarray, "rows columns"]]:
-    """Column names and values; an error names the column and the line of what is not a number."""
+def read_csv(path: Path, without: str | None = None) -> tuple[list[str], Float64[np.ndarray, "rows columns"]]:
+    """Column names and values; an error names the column and the line of what is not a number.
+
+    One column may be passed over, whatever is in it.
+    """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
     try:
@@ -28,6 +33,11 @@ def read_csv(path: Path) -> tuple[list[str], Float64[np.ndarray, "rows columns"]
     columns = [name.strip() for name in lines[0]]
     if all(_number(name) is not None for name in columns):
         raise DataError(f"{path} has no header: its first line is numbers; give the columns names")
+    if len(columns) == 1 and any(mark in columns[0] for mark in ";\t"):
+        raise DataError(f"{path}: columns should be separated by commas, not by semicolons or tabs")
+    if "" in columns:
+        at = columns.index("") + 1
+        raise DataError(f"{path}: column {at} has no name (an index that was written along?); name it or remove it")
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{path} has two columns called '{twice}'; rename one")
@@ -36,7 +46,7 @@ def read_csv(path: Path) -> tuple[list[str], Float64[np.ndarray, "rows columns"]
         if len(line) != len(columns):
             raise DataError(f"{path}, line {row + 2}: {len(line)} values for {len(columns)} columns")
         for at, text in enumerate(line):
-            values[row, at] = _value(path, row + 2, columns[at], text)
+            values[row, at] = 0 if columns[at] == without else _value(path, row + 2, columns[at], text)
     return columns, values
 
 
@@ -53,13 +63,15 @@ def training_rows(path: Path, target: str) -> tuple[list[str], np.ndarray, np.nd
         if np.all(values[:, at] == values[0, at]):
             role = "the target" if name == target else "nothing can be learnt from it: remove it"
             raise DataError(f"{path}: column '{name}' is {values[0, at]:g} in every row ({role})")
+        if np.abs(values[:, at]).max() > _LARGEST:
+            raise DataError(f"{path}: column '{name}' has values above {_LARGEST:g}; give it in other units")
     chosen = [at for at, name in enumerate(columns) if name != target]
     return [columns[at] for at in chosen], values[:, chosen], values[:, columns.index(target)]
 
 
 def new_rows(path: Path, features: list[str], target: str) -> np.ndarray:
     """Inputs of new rows, in the order the network knows; a column of the target is passed over."""
-    columns, values = read_csv(path)
+    columns, values = read_csv(path, without=target)
     missing = [name for name in features if name not in columns]
     unseen = [name for name in columns if name not in features and name != target]
     if missing:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import StorageError
-from ..storage import read_arrays, write_atomically
+from ..storage import digest, read_arrays, write_atomically
 from .chain import long_chain
 from .network import Data, Network
 from .prediction import Mixture, predict
@@ -39,18 +39,19 @@ class FittedNetwork(NamedTuple):
         """Write it, whole or not at all."""
         from safetensors.numpy import save
 
+        arrays = {
+            "positions": np.asarray(self.positions, np.float32),
+            "x_mean": np.asarray(self.scaling.x_mean),
+            "x_scale": np.asarray(self.scaling.x_scale),
+        }
         header = {
             "version": __version__,
+            "sha256": digest(arrays),
             "hidden": list(self.network.hidden),
             "features": self.features,
             "target": self.target,
             "y_mean": self.scaling.y_mean,
             "y_scale": self.scaling.y_scale,
-        }
-        arrays = {
-            "positions": np.asarray(self.positions, np.float32),
-            "x_mean": np.asarray(self.scaling.x_mean),
-            "x_scale": np.asarray(self.scaling.x_scale),
         }
         write_atomically(path, save(arrays, metadata={_MARK: json.dumps(header)}))
 
@@ -61,6 +62,8 @@ def load(path: Path) -> FittedNetwork:
     if _MARK not in metadata:
         raise StorageError(f"{path} is not a network's file; `ergodic bnn fit` writes one")
     header = json.loads(metadata[_MARK])
+    if digest(arrays) != header["sha256"]:
+        raise StorageError(f"{path} is damaged: its numbers are not those that were saved; fit again")
     network = Network(len(header["features"]), tuple(header["hidden"]))
     scaling = Scaling(arrays["x_mean"], arrays["x_scale"], header["y_mean"], header["y_scale"])
     return FittedNetwork(network, arrays["positions"], scaling, header["features"], header["target"])

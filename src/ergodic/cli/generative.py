@@ -13,6 +13,8 @@ from .studies import run_study
 
 Data = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
 
+_STEPS, _LEAPFROGS = 10, 5
+
 
 def reproduce(
     preset: Annotated[str, typer.Option(help="smoke, cpu or paper (GPU).")] = "cpu",
@@ -51,24 +53,36 @@ def train(
     ] = "HEI",
     data: Data = "digits",
     budget: Annotated[str, typer.Option(help="90s, 30m, 2h, or a number of epochs.")] = "60s",
-    steps: Annotated[int, typer.Option(help="T, transitions of the chain.")] = 10,
-    leapfrogs: Annotated[int, typer.Option(help="L, leapfrogs a transition.")] = 5,
+    steps: Annotated[int | None, typer.Option(help="T, transitions of HEI's chain; 10.")] = None,
+    leapfrogs: Annotated[int | None, typer.Option(help="L, leapfrogs a transition of it; 5.")] = None,
     batch: Annotated[int, typer.Option(help="Images an iteration.")] = 128,
     every: Annotated[float, typer.Option(help="Seconds of training between checkpoints.")] = 60.0,
     seed: Seed = 0,
     out: Out = Path("runs/model"),
 ) -> None:
-    """Train a decoder with an encoder. A run that was stopped goes on from its checkpoint in --out."""
+    """Train a decoder with an encoder.
+
+    A run that was stopped goes on from its last checkpoint (--every) when the same command is given again.
+    """
     import jax
 
     from ..datasets.images import load
-    from ..generative.recipes import recipe
+    from ..errors import ConfigError
     from ..generative.training import parse_budget
     from ..generative.training import train as run
     from ..storage import require_writable, write_atomically
+    from ..validation import positive_float
 
-    chosen, spent = recipe(method, steps, leapfrogs, batch), parse_budget(budget)
+    if method != "HEI" and (steps or leapfrogs):
+        raise ConfigError(f"--steps and --leapfrogs are of HEI's chain from the prior; '{method}' has its own")
+    model = {"data": data, "method": method, "batch": batch, "seed": seed}
+    model |= {"steps": steps or _STEPS, "leapfrogs": leapfrogs or _LEAPFROGS} if method == "HEI" else {}
+    chosen, spent = _recipe(model), parse_budget(budget)
+    positive_float(every, "every")
     require_writable(out / "checkpoint")
+    if (out / "model.json").is_file() and _model(out) != model:
+        raise ConfigError(f"{out} is of a run with other settings ({_model(out)}); give another --out")
+    write_atomically(out / "model.json", (json.dumps(model, indent=1) + "\n").encode())
     with console.status("compiling") as status:
         images = load(data)
         trained = run(
@@ -80,8 +94,6 @@ def train(
             every=every,
             tell=lambda row: status.update(describe(row)),
         )
-    model = {"data": data, "method": method, "steps": steps, "leapfrogs": leapfrogs, "batch": batch, "seed": seed}
-    write_atomically(out / "model.json", (json.dumps(model, indent=1) + "\n").encode())
     say(
         f"{method} on {data}: {trained.iterations:,} iterations "
         f"({trained.iterations * batch / len(images.train):,.1f} epochs) in {trained.seconds:,.1f} s, "
@@ -93,8 +105,10 @@ def train(
 def judge(
     run: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
     images: Annotated[int, typer.Option(help="Test images.")] = 100,
-    temperatures: Annotated[int, typer.Option(help="Of the annealing.")] = 1000,
-    chains: Annotated[int, typer.Option(help="An image.")] = 16,
+    temperatures: Annotated[
+        int, typer.Option(help="Between the prior and the posterior: more, and the bound is closer.")
+    ] = 1000,
+    chains: Annotated[int, typer.Option(help="Annealed runs for each image.")] = 16,
     simulated: Annotated[int, typer.Option(help="Images made up by the model, for the sandwich.")] = 50,
     seed: Seed = 0,
 ) -> None:
@@ -102,18 +116,21 @@ def judge(
     import jax
 
     from ..datasets.images import load
-    from ..errors import StorageError
+    from ..errors import ConfigError
     from ..generative.likelihood import Annealing, log_likelihood, sandwich
-    from ..generative.recipes import recipe
     from ..generative.training import read_mark
 
-    file = run / "model.json"
-    if not file.is_file():
-        raise StorageError(f"{file}: there is no such file; `ergodic generative train --out {run}` writes it")
-    model = json.loads(file.read_text())
+    for value, name, least in (
+        (images, "images", 1),
+        (simulated, "simulated", 2),
+        (chains, "chains", 2),
+        (temperatures, "temperatures", 2),
+    ):
+        if value < least:
+            raise ConfigError(f"--{name} must be at least {least}, not {value}")
+    model = _model(run)
     data = load(model["data"])
-    chosen = recipe(model["method"], model["steps"], model["leapfrogs"], model["batch"])
-    kept = read_mark(run, "checkpoint", chosen, data.train.shape)
+    kept = read_mark(run, "checkpoint", _recipe(model), data.train.shape)
     annealing, key = Annealing(temperatures, 2, chains), jax.random.key(seed)
     with console.status("annealing"):
         found = log_likelihood(kept.state.decoder, data.test[:images], key, annealing).summary()
@@ -125,6 +142,25 @@ def judge(
         f"ESS        {found['effective']:.1f} of {chains} chains\n"
         f"sandwich   {width.width:.3f} ± {width.error:.3f} nats, on {simulated} images that the model made up"
     )
+
+
+def _model(run: Path) -> dict[str, Any]:
+    """What a run's folder says it is."""
+    from ..errors import StorageError
+
+    file = run / "model.json"
+    if not file.is_file():
+        raise StorageError(f"{file}: there is no such file; `ergodic generative train --out {run}` writes it")
+    try:
+        return dict(json.loads(file.read_text()))
+    except ValueError as error:
+        raise StorageError(f"{file} is damaged ({error})") from error
+
+
+def _recipe(model: dict[str, Any]) -> Any:
+    from ..generative.recipes import recipe
+
+    return recipe(model["method"], model.get("steps", _STEPS), model.get("leapfrogs", _LEAPFROGS), model["batch"])
 
 
 def describe(row: dict[str, Any]) -> str:

@@ -21,7 +21,9 @@ def fit(
     out: Annotated[Path, typer.Option("-o", "--out", help="The fitted networks.")] = Path("network.ergodic"),
     hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
     networks: Annotated[int, typer.Option(help="Networks to sample.")] = 200,
-    effort: Annotated[float, typer.Option(help="Length of the chain's transitions, in units of the default.")] = 1.0,
+    effort: Annotated[
+        float, typer.Option(help="Length of the chain's transitions in units of the default; time grows with it.")
+    ] = 1.0,
     seed: Seed = 0,
 ) -> None:
     """Sample Bayesian networks given a table: a tuned chain of HMC on their posterior."""
@@ -35,6 +37,7 @@ def fit(
     positive_float(effort, "effort")
     positive_int(hidden, "hidden")
     positive_int(networks, "networks")
+    _apart(out, table)
     require_writable(out)
     features, x, y = training_rows(table, target)
     with console.status("tuning and sampling"):
@@ -43,9 +46,12 @@ def fit(
         )
     fitted.save(out)
     mixture = fitted.predict(x)
+    middle, late = (float(expected[round(part * (len(expected) - 1))]) for part in (0.5, 0.8))
+    rising = " (still rising: raise --effort)" if expected[-1] - late > 0.05 * len(y) else ""
     say(
         f"{networks} networks of {hidden} units given {len(y)} rows of {len(features)} columns\n"
-        f"E log p(w, y) along the chain  {expected[0]:.1f} → {expected[len(expected) // 2]:.1f} → {expected[-1]:.1f}\n"
+        f"predictors {', '.join(features)}\n"
+        f"E log p(w, y) along the chain  {expected[0]:.1f} → {middle:.1f} → {expected[-1]:.1f}{rising}\n"
         f"on the rows it was fitted to   RMSE {mixture.rmse(y):.4g}, {100 * mixture.coverage(y, 0.9):.0f} % of them in "
         f"90 % intervals\nsaved     {out}\npredict   ergodic bnn predict {out} NEW.csv"
     )
@@ -61,6 +67,7 @@ def predict(
     from ..bnn.fitted import load
     from ..storage import require_writable, write_atomically
 
+    _apart(out, model, table)
     require_writable(out)
     fitted = load(model)
     mixture = fitted.predict(new_rows(table, fitted.features, fitted.target))
@@ -68,9 +75,18 @@ def predict(
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["mean", "sd", *(f"q{100 * level:02.0f}" for level in QUANTILES)])
-    writer.writerows([f"{value:.6g}" for value in row] for row in zip(*columns, strict=True))
+    writer.writerows([f"{value:.12g}" for value in row] for row in zip(*columns, strict=True))
     write_atomically(out, text.getvalue().encode())
     say(f"{len(columns[0])} predictions of '{fitted.target}' by {len(fitted.positions)} networks\nsaved  {out}")
+
+
+def _apart(out: Path, *inputs: Path) -> None:
+    """Refuse to write over what is read."""
+    from ..errors import ConfigError
+
+    for path in inputs:
+        if out.resolve() == path.resolve():
+            raise ConfigError(f"{out} is read here, and would be written over; give another -o")
 
 
 def reproduce(
@@ -78,7 +94,9 @@ def reproduce(
     dataset: Annotated[
         list[str] | None, typer.Option(help="boston, yacht, concrete, wine or diabetes; repeatable.")
     ] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="Some ways of sampling only; repeatable.")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option(help="Some ways of sampling only, as 'HEI, appendix'; repeatable.")
+    ] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Sample nothing; tables of what is there.")] = False,
     out: Out = Path("runs/bnn"),
 ) -> None:

@@ -105,8 +105,11 @@ def reproduce(
     shown += [exact_table(results, EXACT), ablation_table(results, list(_ablated(size, 1)))]
     shown = [table for table in shown if table["rows"]]
     figures = _figure(results, names, out)
+    if preset == "smoke":
+        shown = [{**table, "note": f"A smoke test: these numbers mean nothing. {table['note']}"} for table in shown]
     config = {"preset": preset, "tables": list(names), **asdict(size)}
     command = f"ergodic reproduce bnn --preset {preset}" + (" --collect" if collect else "")
+    command += "".join(f" --dataset {name}" for name in tables or ())
     short = [{key: value for key, value in cell.items() if key != "sd"} for cell in results]
     write_results(out, "bnn", command, config, {"cells": short}, tables=shown, figures=figures)
     return {"tables": shown, "cells": results}
@@ -189,8 +192,8 @@ def _figure(cells: list[dict[str, Any]], names: Sequence[str], out: Path) -> lis
 
     figures = []
     for label, file, which in (
-        ("HEI, appendix", "appendix.png", "the appendix's chain, 50 transitions of 3 leapfrogs"),
-        ("HEI", "chain.png", "the long chain, 50 transitions"),
+        ("HEI, appendix", "appendix.png", "the appendix's chain"),
+        ("HEI", "chain.png", "the long chain"),
     ):
         curves = {cell["table"]: cell["curves"] for cell in cells if cell["label"] == label}
         if not curves:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from .style import COLOURS, INK, new_figure, tidy
 
@@ -22,6 +23,7 @@ def along_the_chain(curves: Mapping[str, Mapping[str, Any]]) -> Figure:
         axis.set_yscale("symlog", linthresh=1000)
         axis.set_title(name, fontsize=10, color=INK)
         axis.set_xlabel("t, transitions", fontsize=9)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.legend(fontsize=8, frameon=False)
         tidy(axis)
     axes[0].set_ylabel("E[log p(w, y)]", fontsize=9)
