@@ -199,7 +199,7 @@ def test_a_saved_sampler_is_the_same_to_the_bit(fits, three_modes, wide, tmp_pat
 def damaged(path, change):
     header, arrays = storage.read(path)
     change(header, arrays)
-    header["sha256"] = storage._digest(arrays)
+    header["sha256"] = storage.digest(arrays)
     path.write_bytes(to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
 
 
