@@ -100,7 +100,8 @@ def reproduce(
             say(f"{name:9s} {label:30s} log-likelihood {mean:7.3f}  {results[-1]['seconds']:.0f} s")
     if not results:
         raise ConfigError(f"nothing under {folder} is finished yet")
-    main = [label for label in wanted if label not in {EXACT, *_ablated(size, 1)}]
+    there = {result["label"] for result in results} - {EXACT, *_ablated(size, 1)}
+    main = [label for label in wanted if label in there]
     shown = [score_table(results, names, main), difference_table(results, names, main)]
     shown += [exact_table(results, EXACT), ablation_table(results, list(_ablated(size, 1)))]
     shown = [table for table in shown if table["rows"]]

@@ -41,12 +41,12 @@ def score_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[st
     rows: list[list[str]] = []
     for label in labels:
         rows.append([label, *(_mean(_values(cells, name, label)) for name in tables)])
-        rows.append([f"{label}: RMSE", *(_mean(_values(cells, name, label, "rmse")) for name in tables)])
+        rows.append(["· RMSE", *(_mean(_values(cells, name, label, "rmse")) for name in tables)])
         covered = [
             [_values(cells, name, label, measure) for measure in ("coverage_50", "coverage_90")] for name in tables
         ]
         shown = [" / ".join(f"{100 * v.mean():.0f} %" for v in pair) if len(pair[0]) else "" for pair in covered]
-        rows.append([f"{label}: in 50 and 90 % intervals", *shown])
+        rows.append(["· in 50 and 90 % intervals", *shown])
     for label, values in PUBLISHED.items():
         by_name = dict(zip(ORDER, values, strict=True))
         if set(tables) & set(by_name):

@@ -20,7 +20,9 @@ def along_the_chain(curves: Mapping[str, Mapping[str, Any]]) -> Figure:
         for kind, colour in (("untuned", "green"), ("tuned", "blue")):
             values = np.asarray(of_table[kind], float)
             axis.plot(np.arange(len(values)), values, color=COLOURS[colour], linewidth=1.4, label=kind)
-        axis.set_yscale("symlog", linthresh=1000)
+        both = np.concatenate([np.asarray(of_table[kind], float) for kind in ("untuned", "tuned")])
+        low, top = np.quantile(both, 0.1), both.max()  # the first few transitions come from far below
+        axis.set_ylim(low - 0.15 * (top - low), top + 0.1 * (top - low))
         axis.set_title(name, fontsize=10, color=INK)
         axis.set_xlabel("t, transitions", fontsize=9)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
