@@ -3,7 +3,7 @@
 import os
 
 # Most of a cold run is compiling small programs. XLA's older emitters, one module a program and no LLVM optimisation
-# take a sixth of the time; the programs that run long are few. The environment's own flags come last and win:
+# take a fraction of the time; the programs that run long are few. The environment's own flags come last and win:
 # XLA_FLAGS="--xla_cpu_use_fusion_emitters=true --xla_backend_optimization_level=3" tests what users run.
 FLAGS = (
     "--xla_force_host_platform_device_count=2",

@@ -40,8 +40,7 @@ from .start import MeanField
 _GAIN = 0.5
 """κ."""
 _ROW_PASSES = 57_000
-"""Rows times leapfrogs of a long chain's transition: four UCI tables of 20 splits take 40 minutes of two cores."""
-
+"""Rows times leapfrogs of a long chain's transition: every table gets the same arithmetic (docs/bnn.md: its time)."""
 _LONGEST = 200
 """Leapfrogs of its transition at most."""
 
