@@ -152,7 +152,7 @@ def test_chains_of_all_splits_climb(data, minibatches):
 
 
 def test_step_sizes_go_where_the_acceptance_is(data):
-    """From steps that are far too long; the mean of 6 transitions and 100 runs. Keys are fixed: it cannot come and go."""
+    """From steps that are far too long; the mean of 6 transitions and 100 runs, of fixed keys."""
     one = Data(data.x[None], data.y[None])
     method = NetworkChain(6, 2, 40, 8, step_size=(0.5, 0.6), initial=MeanField(iterations=30), acceptance=0.7)
     fitted = method.fit(NETWORK, one, jax.random.key(0))
