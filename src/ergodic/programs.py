@@ -7,9 +7,12 @@ keeps the result. ``static`` values are hashable configuration (a `Density`, a k
 from __future__ import annotations
 
 import functools
+import signal
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,6 +69,23 @@ def _listen() -> None:
     jax.monitoring.register_event_duration_secs_listener(heard)
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: one that arrives while XLA compiles makes the interpreter crash when it ends."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
+
+
 def compiled(function: Callable, static: tuple[Hashable, ...], *args: Any, brief: bool = False) -> Callable:
     """The program of ``function(*static, *args)`` for these static values and the arguments' shapes.
 
@@ -79,14 +99,15 @@ def compiled(function: Callable, static: tuple[Hashable, ...], *args: Any, brief
     if identity in _programs:
         _programs.move_to_end(identity)
         return _programs[identity]
-    began, _compiling = time.perf_counter(), True
-    try:
-        options: dict[str, str | bool] | None = {"xla_backend_optimization_level": "1"} if brief else None
-        program = jax.jit(partial(function, *static)).lower(*args).compile(compiler_options=options)
-    finally:
-        _compiling = False
-    _seconds += time.perf_counter() - began
-    _programs[identity] = program
-    if len(_programs) > _KEPT:
-        _programs.popitem(last=False)
+    with _uninterrupted():
+        began, _compiling = time.perf_counter(), True
+        try:
+            options: dict[str, str | bool] | None = {"xla_backend_optimization_level": "1"} if brief else None
+            program = jax.jit(partial(function, *static)).lower(*args).compile(compiler_options=options)
+        finally:
+            _compiling = False
+        _seconds += time.perf_counter() - began
+        _programs[identity] = program
+        if len(_programs) > _KEPT:
+            _programs.popitem(last=False)
     return program

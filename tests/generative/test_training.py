@@ -15,6 +15,7 @@ from ergodic.cli import main
 from ergodic.errors import ConfigError, ErgodicError, StorageError
 from ergodic.generative import VAE, Ergodic
 from ergodic.generative.training import Budget, Recipe, Stage, parse_budget, read_mark, train
+from ergodic.programs import compiled
 
 RECIPE = Recipe((Stage(VAE()), Stage(Ergodic(2, 1, start="encoder"))), batch=16)
 
@@ -58,6 +59,34 @@ def test_a_killed_run_ends_bit_identical(grey, tmp_path):
     for mark in ("mark-0.5", "mark-1"):
         a, b = (read_mark(tmp_path / run, mark, RECIPE, (40, 64)) for run in ("whole", "cut"))
         assert all(np.array_equal(x, y) for x, y in zip(weights(a.state), weights(b.state), strict=True))
+
+
+def test_an_interrupted_run_keeps_where_it_was(grey, tmp_path):
+    """Ctrl-C between checkpoints loses nothing, and the run that goes on ends where a whole one ends."""
+    key, budget = jax.random.key(0), Budget(epochs=8)
+
+    def press(row):
+        if row["iteration"] >= 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(grey, RECIPE, budget, key, tmp_path / "cut", tell=press)
+    kept = read_mark(tmp_path / "cut", "checkpoint", RECIPE, (40, 64))
+    assert kept.state.iteration >= 5 and kept.rows[-1]["iteration"] == kept.state.iteration
+    resumed = train(grey, RECIPE, budget, key, tmp_path / "cut")
+    whole = train(grey, RECIPE, budget, key, tmp_path / "whole")
+    assert all(np.array_equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
+
+
+def test_ctrl_c_waits_for_the_compiler():
+    def press(x):
+        signal.raise_signal(signal.SIGINT)
+        return 2 * x
+
+    with pytest.raises(KeyboardInterrupt):
+        compiled(press, (), jax.numpy.ones(2))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert np.array_equal(compiled(press, (), jax.numpy.ones(2))(jax.numpy.ones(2)), [2, 2])  # it was kept
 
 
 def judged(folder, capsys):
@@ -140,7 +169,11 @@ def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
     with pytest.raises(StorageError, match="other settings"):
         train(grey, other, Budget(epochs=1), jax.random.key(0), tmp_path)
     file = tmp_path / "checkpoint"
-    file.write_bytes(file.read_bytes()[:-100])
+    good = file.read_bytes()
+    file.write_bytes(good[:-100] + bytes([good[-100] ^ 1]) + good[-99:])
+    with pytest.raises(StorageError, match="not the arrays that were written"):
+        train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
+    file.write_bytes(good[:-100])
     with pytest.raises(StorageError, match="damaged"):
         train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
     with pytest.raises(ConfigError, match="train first"):

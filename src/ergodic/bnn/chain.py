@@ -39,9 +39,9 @@ from .start import MeanField
 
 _GAIN = 0.5
 """κ."""
-_ROW_PASSES = 57_000
+_ROW_PASSES = 100_000
 """Rows times leapfrogs of a long chain's transition: every table gets the same arithmetic (docs/bnn.md: its time)."""
-_LONGEST = 200
+_LONGEST = 400
 """Leapfrogs of its transition at most."""
 
 
@@ -135,7 +135,7 @@ def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
     return NetworkChain(
         leapfrogs=max(3, round(scale * min(_LONGEST, _ROW_PASSES / rows))),
         iterations=25,
-        particles=3,
+        particles=1,
         learning_rate=0.05,
         initial=MeanField(spread=0.1),
         acceptance=0.8,

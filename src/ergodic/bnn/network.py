@@ -113,10 +113,14 @@ class Network:
         return self.log_prior(position) + times * jnp.sum(self.log_likelihood(position, data))
 
     def density(self, data: Data) -> BatchedDensity:
-        """log p(w, τ, y) and its force, for many positions."""
+        """log p(w, τ, y) and its force, for many positions; one alone is half as fast again without a batch's axis."""
+        one = jax.value_and_grad(lambda flat: self.logdensity(flat, data))
 
         def batched(positions: Array) -> tuple[Array, Array]:
-            return jax.vmap(jax.value_and_grad(lambda flat: self.logdensity(flat, data)))(positions)
+            if positions.shape[0] > 1:
+                return jax.vmap(one)(positions)
+            value, force = one(positions[0])
+            return value[None], force[None]
 
         return batched
 

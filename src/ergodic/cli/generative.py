@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import Out, Seed, console, say
+from .console import Out, Seed, console, say, warn
 from .studies import run_study
 
 Data = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
@@ -83,17 +83,22 @@ def train(
     if (out / "model.json").is_file() and _model(out) != model:
         raise ConfigError(f"{out} is of a run with other settings ({_model(out)}); give another --out")
     write_atomically(out / "model.json", (json.dumps(model, indent=1) + "\n").encode())
-    with console.status("compiling") as status:
-        images = load(data)
-        trained = run(
-            images.train,
-            chosen,
-            spent,
-            jax.random.key(seed),
-            out,
-            every=every,
-            tell=lambda row: status.update(describe(row)),
-        )
+    try:
+        with console.status("compiling") as status:
+            images = load(data)
+            trained = run(
+                images.train,
+                chosen,
+                spent,
+                jax.random.key(seed),
+                out,
+                every=every,
+                tell=lambda row: status.update(describe(row)),
+            )
+    except KeyboardInterrupt:
+        if (out / "checkpoint").is_file():
+            warn(f"{out / 'checkpoint'} holds the run so far; the same command goes on from there")
+        raise
     say(
         f"{method} on {data}: {trained.iterations:,} iterations "
         f"({trained.iterations * batch / len(images.train):,.1f} epochs) in {trained.seconds:,.1f} s, "

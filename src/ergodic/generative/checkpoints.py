@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import StorageError
-from ..storage import named_leaves, read_arrays, write_atomically
+from ..storage import digest, named_leaves, read_arrays, write_atomically
 
 _MARK = "training"
 
@@ -34,6 +34,7 @@ def write_checkpoint(path: Path, recipe: dict[str, Any], checkpoint: Checkpoint)
 
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(checkpoint.state)}
     header = {"recipe": recipe, "stage": checkpoint.stage, "seconds": checkpoint.seconds, "rows": checkpoint.rows}
+    header["sha256"] = digest(arrays)
     write_atomically(path, save(arrays, metadata={_MARK: json.dumps(header)}))
 
 
@@ -49,6 +50,8 @@ def read_checkpoint(path: Path, recipe: dict[str, Any], template: Callable[[int]
     if _MARK not in metadata:
         raise StorageError(f"{path} is not a training checkpoint; delete it to begin anew")
     header = json.loads(metadata[_MARK])
+    if header.get("sha256", digest(arrays)) != digest(arrays):
+        raise StorageError(f"{path} is damaged: not the arrays that were written; delete it to begin anew")
     if header["recipe"] != json.loads(json.dumps(recipe)):
         raise StorageError(f"{path} is of a run with other settings; give another folder, or delete it to begin anew")
     shapes = template(header["stage"])

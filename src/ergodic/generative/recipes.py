@@ -14,7 +14,8 @@ def recipes(steps: int = 30, leapfrogs: int = 5, batch: int = 128) -> dict[str, 
     """Label to recipe; the chain from the prior has T = ``steps`` transitions of L = ``leapfrogs``.
 
     A warm start gives half of the budget to a variational autoencoder, half to a short chain from its encoder: with the
-    paper's objective, or (whitened) in the encoder's coordinates with step sizes by acceptance.
+    paper's objective, or (whitened) in the encoder's coordinates with step sizes by acceptance. The step sizes of HVI
+    and HVAE learn at the networks' rate, as their authors have it; those of ergodic chains at ten times that.
     """
     near = Ergodic(steps=3, leapfrogs=3, start="encoder")
     white = Ergodic(2, 3, start="encoder", whitened=True, tuning="acceptance", step_size=(0.3, 0.4))
@@ -27,7 +28,11 @@ def recipes(steps: int = 30, leapfrogs: int = 5, batch: int = 128) -> dict[str, 
         "HEI warm": (Stage(VAE(), 0.5), Stage(near, 0.5)),
         "HEI warm whitened": (Stage(VAE(), 0.5), Stage(white, 0.5)),
     }
-    return {label: Recipe(stage, batch=batch) for label, stage in stages.items()}
+    slow = {"chain_rate": Recipe.learning_rate}
+    return {
+        label: Recipe(stage, batch=batch, **(slow if label.startswith(("HVI", "HVAE")) else {}))
+        for label, stage in stages.items()
+    }
 
 
 def recipe(label: str, steps: int = 30, leapfrogs: int = 5, batch: int = 128) -> Recipe:

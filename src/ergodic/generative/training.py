@@ -142,7 +142,7 @@ def train(
     every: float = 60.0,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> Trained:
-    """Train on grey levels; go on from the checkpoint in ``folder`` if there is one.
+    """Train on grey levels; go on from the checkpoint in ``folder`` if there is one. Ctrl-C leaves one.
 
     Args:
       marks: fractions of the budget at which the model is also kept, as ``mark-<fraction>`` beside the checkpoint.
@@ -152,41 +152,47 @@ def train(
     if len(images) < recipe.batch:
         raise ConfigError(f"a batch of {recipe.batch} needs as many images; there are {len(images)}")
     clock, run = Stopwatch(), _Run(jnp.asarray(images), recipe, budget)
-    kept = _read(folder / "checkpoint", recipe, images.shape)
-    stage, state, seconds, rows = (0, begin(images.shape, recipe, key), 0.0, []) if kept is None else kept
-    saved = seconds
+    at = _read(folder / "checkpoint", recipe, images.shape)
+    at = Checkpoint(0, begin(images.shape, recipe, key), 0.0, []) if at is None else at
+    saved = at.seconds
     waiting = [mark for mark in sorted(marks) if not (folder / f"mark-{mark:g}").is_file()]
     pace = 0.0  # seconds an iteration
-    while True:
-        done = run.progress(int(state.iteration), seconds)
-        while stage + 1 < len(recipe.stages) and done >= recipe.ends()[stage]:
-            stage, pace = stage + 1, 0.0
-            state = carry(images.shape[1], recipe, stage, state)
-        due = [mark for mark in waiting if done >= mark]
-        for mark in due:
-            write_checkpoint(folder / f"mark-{mark:g}", recipe.describe(), Checkpoint(stage, state, seconds, rows))
-            waiting.remove(mark)
-        if done >= 1 or seconds - saved >= every:
-            write_checkpoint(folder / "checkpoint", recipe.describe(), Checkpoint(stage, state, seconds, rows))
-            saved = seconds
-        if done >= 1:
-            break
-        count = run.count(stage, int(state.iteration), seconds, pace, waiting)
-        new, row, took = run.call(stage, state, count)
-        seconds += took
-        pace = took / count
-        row |= {"iteration": int(new.iteration), "seconds": seconds, "stage": stage, "rate": recipe.batch / pace}
-        if not row.pop("finite"):
-            raise ErgodicError(_diverged(folder, int(state.iteration), int(new.iteration), saved))
-        state = new
-        rows.append(row)
-        if tell is not None:
-            tell(row | {"left": 1 - run.progress(int(state.iteration), seconds)})
+
+    def keep(name: str, at: Checkpoint) -> None:
+        write_checkpoint(folder / name, recipe.describe(), at)
+
+    try:
+        while True:
+            done = run.progress(at)
+            while at.stage + 1 < len(recipe.stages) and done >= recipe.ends()[at.stage]:
+                at, pace = _promoted(images.shape[1], recipe, at), 0.0
+            for mark in [mark for mark in waiting if done >= mark]:
+                keep(f"mark-{mark:g}", at)
+                waiting.remove(mark)
+            if done >= 1 or at.seconds - saved >= every:
+                keep("checkpoint", at)
+                saved = at.seconds
+            if done >= 1:
+                break
+            count = run.count(at, pace, waiting)
+            state, row, took = run.call(at, count)
+            pace = took / count
+            if not row.pop("finite"):
+                raise ErgodicError(_diverged(folder, int(at.state.iteration), int(state.iteration), saved))
+            seconds = at.seconds + took
+            row |= {"iteration": int(state.iteration), "seconds": seconds, "stage": at.stage}
+            at = Checkpoint(at.stage, state, seconds, [*at.rows, row | {"rate": recipe.batch / pace}])
+            if tell is not None:
+                tell(at.rows[-1] | {"left": 1 - run.progress(at)})
+    except KeyboardInterrupt:
+        keep("checkpoint", at)
+        raise
+    rows, state = at.rows, at.state
     names = sorted({name for row in rows for name in row})
     history = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
     encoder = recipe.stages[-1].encoder
     compile_seconds = clock.cost(0, 0).compile_seconds
-    return Trained(state.decoder, state.parameters, encoder, int(state.iteration), seconds, compile_seconds, history)
+    return Trained(state.decoder, state.parameters, encoder, int(state.iteration), at.seconds, compile_seconds, history)
 
 
 def read_mark(folder: Path, name: str, recipe: Recipe, shape: tuple[int, ...]) -> Checkpoint:
@@ -231,6 +237,11 @@ def carry(pixels: int, recipe: Recipe, stage: int, state: State) -> State:
     return state._replace(parameters=parameters, adam=optimiser(recipe).init((state.decoder, parameters)))
 
 
+def _promoted(pixels: int, recipe: Recipe, at: Checkpoint) -> Checkpoint:
+    """Where the next stage begins."""
+    return at._replace(stage=at.stage + 1, state=carry(pixels, recipe, at.stage + 1, at.state))
+
+
 def parse_budget(text: str, clock: str = "wall") -> Budget:
     """``"90s"``, ``"30m"``, ``"1.5h"`` or ``"20"`` (epochs)."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -258,33 +269,37 @@ class _Run:
     recipe: Recipe
     budget: Budget
 
-    def progress(self, iteration: int, seconds: float) -> float:
+    def progress(self, at: Checkpoint) -> float:
         """The part of the budget that is used."""
         if self.budget.seconds is not None:
-            return seconds / self.budget.seconds
-        return iteration / self._iterations
+            return at.seconds / self.budget.seconds
+        return int(at.state.iteration) / self._iterations
 
     @property
     def _iterations(self) -> int:
         return max(1, round((self.budget.epochs or 0) * (len(self.images) // self.recipe.batch)))
 
-    def count(self, stage: int, iteration: int, seconds: float, pace: float, marks: Sequence[float]) -> int:
+    def count(self, at: Checkpoint, pace: float, marks: Sequence[float]) -> int:
         """Iterations for the next call: about a second of them, and not beyond the stage, the mark or the budget."""
-        until = min([1.0, self.recipe.ends()[stage], *marks[:1]])
+        until = min([1.0, self.recipe.ends()[at.stage], *marks[:1]])
         wanted = max(1, round(_CALL / pace)) if pace else 1
         if self.budget.seconds is None:
-            return max(1, min(wanted, math.ceil(until * self._iterations - 1e-9) - iteration))
-        left = until * self.budget.seconds - seconds
+            return max(1, min(wanted, math.ceil(until * self._iterations - 1e-9) - int(at.state.iteration)))
+        left = until * self.budget.seconds - at.seconds
         return max(1, min(wanted, math.ceil(left / pace))) if pace else 1
 
-    def call(self, stage: int, state: State, count: int) -> tuple[State, dict[str, float], float]:
+    def call(self, at: Checkpoint, count: int) -> tuple[State, dict[str, float], float]:
         """So many iterations; the averages of what they measured, and the seconds."""
-        static = (self.recipe, stage)
-        program = compiled(advance, static, self.images, state, jnp.asarray(count, jnp.int32))
+        static = (self.recipe, at.stage)
+        program = compiled(advance, static, self.images, at.state, jnp.asarray(count, jnp.int32))
         clock = time.perf_counter if self.budget.clock == "wall" else time.process_time
         began = clock()
-        state, row = program(self.images, state, jnp.asarray(count, jnp.int32))
-        jax.tree.map(lambda value: value.block_until_ready(), row)
+        state, row = program(self.images, at.state, jnp.asarray(count, jnp.int32))
+        try:
+            row["objective"].block_until_ready()
+        except KeyboardInterrupt:
+            row["objective"].block_until_ready()  # the interpreter must not end under a running program
+            raise
         took = clock() - began
         return state, {name: float(value) for name, value in row.items()}, took
 
