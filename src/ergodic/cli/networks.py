@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -103,7 +103,11 @@ def reproduce(
     """The appendix: Bayesian networks on the UCI tables, HEI against SGHMC and others, 20 splits.
 
     Without UCI data (`ergodic data fetch uci`) it is the diabetes table. A run that was stopped goes on where it was.
+    With --methods the work can be shared between processes; then --collect.
     """
     from ..experiments.bnn import reproduce as run
 
-    run_study(out, lambda: run(preset, out, say, tables=dataset or None, methods=methods or None, collect=collect))
+    def work() -> dict[str, Any]:
+        return run(preset, out, say, tables=dataset or None, methods=methods or None, collect=collect)
+
+    run_study(out, work, page=not methods)

@@ -73,7 +73,7 @@ def reproduce(
 
     Args:
       tables: names of data sets; the four of the paper where they are at hand, else diabetes.
-      methods: some ways of sampling only.
+      methods: some ways of sampling only, so that several processes may share the work; results are then not written.
       collect: sample nothing; tables of what is there.
     """
     size = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
@@ -105,14 +105,16 @@ def reproduce(
     shown = [score_table(results, names, main), difference_table(results, names, main)]
     shown += [exact_table(results, EXACT), ablation_table(results, list(_ablated(size, 1)))]
     shown = [table for table in shown if table["rows"]]
-    figures = _figure(results, names, out)
     if preset == "smoke":
         shown = [{**table, "note": f"A smoke test: these numbers mean nothing. {table['note']}"} for table in shown]
+    if methods is not None:
+        return {"tables": shown, "cells": results}
+    figures = _figure(results, names, out)
     config = {"preset": preset, "tables": list(names), **asdict(size)}
     command = f"ergodic reproduce bnn --preset {preset}" + (" --collect" if collect else "")
     command += "".join(f" --dataset {name}" for name in tables or ())
     short = [{key: value for key, value in cell.items() if key != "sd"} for cell in results]
-    write_results(out, "bnn", command, config, {"cells": short}, tables=shown, figures=figures)
+    write_results(out, "Bayesian networks", command, config, {"cells": short}, tables=shown, figures=figures)
     return {"tables": shown, "cells": results}
 
 
