@@ -48,15 +48,17 @@ class Preset:
     chosen_on: int
     """Splits whose held-out training rows choose settings."""
     closer: int
-    """Splits of long runs and of the ablation."""
+    """Splits of long runs."""
+    changed: int
+    """Splits of the ablation."""
     candidates: int = 100
     """Settings to choose from, at most."""
 
 
 PRESETS = {
-    "smoke": Preset(2, 10, 0.02, (5,), 1, 1, candidates=2),
-    "cpu": Preset(20, 100, 1.0, (50,), 4, 3),
-    "paper": Preset(20, 100, 1.0, (50,), 20, 20),
+    "smoke": Preset(2, 10, 0.02, (5,), 1, 1, 1, candidates=2),
+    "cpu": Preset(20, 100, 1.0, (50,), 4, 3, 2),
+    "paper": Preset(20, 100, 1.0, (50,), 20, 20, 20),
 }
 
 
@@ -134,8 +136,8 @@ def _ablated(size: Preset, rows: int) -> dict[str, Any]:
 
 
 def _cell(size: Preset, name: str, label: str, way: Any) -> Cell:
-    few = label == EXACT or label in _ablated(size, 1)
-    return Cell(name, label, way, size.closer if few else size.splits, size.networks, size.hidden)
+    splits = size.closer if label == EXACT else size.changed if label in _ablated(size, 1) else size.splits
+    return Cell(name, label, way, splits, size.networks, size.hidden)
 
 
 def _chosen(size: Preset, names: Sequence[str], folder: Path, say: Callable[[str], None]) -> dict[str, dict[str, Any]]:
