@@ -30,11 +30,11 @@ from ..chain import ChainParams, Trace, advance
 from ..errors import ConfigError
 from ..kernels import HMC, Ensemble, HMCParams, start
 from ..kernels.stochastic import StochasticDensity, StochasticHMC
-from ..programs import compiled
 from ..tuning.acceptance import check_acceptance
 from ..tuning.emlbo import frozen_runs
 from ..validation import boolean, numbers, optional, positive_float, positive_int, settle
 from .network import Data, Network
+from .over_splits import over_splits
 from .start import MeanField
 
 _GAIN = 0.5
@@ -109,21 +109,21 @@ class NetworkChain:
 
     def fit(self, network: Network, data: Data, key: Array) -> Fitted:
         """Tune a chain to every split; ``data`` has a leading axis of splits."""
-        args = (data, jax.random.split(key, data.y.shape[0]))
-        params, record = compiled(_fit, (self, network), *args)(*args)
+        keys = jax.random.split(key, data.y.shape[0])
+        params, record = over_splits(_fit, (self, network), data, keys)
         return Fitted(params, {name: np.asarray(values) for name, values in record.items()})
 
     def untuned(self, network: Network, data: Data, key: Array) -> ChainParams:
         """The chains before tuning."""
-        args = (data, jax.random.split(key, data.y.shape[0]))
-        return compiled(_begin_all, (self, network), *args)(*args)
+        keys = jax.vmap(lambda key: jax.random.split(key)[0])(jax.random.split(key, data.y.shape[0]))
+        return over_splits(_begin, (self, network), data, keys)
 
     def sample(
         self, network: Network, data: Data, params: ChainParams, key: Array, networks: int
     ) -> tuple[Float[np.ndarray, "splits networks dim"], Trace]:
         """Independent draws of every split's posterior, and averages along its chain (a leading axis of splits)."""
-        args = (data, params, jax.random.split(key, data.y.shape[0]))
-        positions, trace = compiled(_sample, (self, network, networks), *args)(*args)
+        keys = jax.random.split(key, data.y.shape[0])
+        positions, trace = over_splits(_sample, (self, network, networks), data, params, keys)
         return np.asarray(positions), trace
 
 
@@ -161,16 +161,7 @@ def _begin(method: NetworkChain, network: Network, data: Data, key: Array) -> Ch
     return ChainParams(method.initial.fit(network, data, start_key), transitions)
 
 
-def _begin_all(method: NetworkChain, network: Network, data: Data, keys: Array) -> ChainParams:
-    return jax.lax.map(lambda split: _begin(method, network, split[0], jax.random.split(split[1])[0]), (data, keys))
-
-
-def _fit(method: NetworkChain, network: Network, data: Data, keys: Array) -> tuple[ChainParams, dict[str, Array]]:
-    return jax.lax.map(lambda split: _fit_one(method, network, *split), (data, keys))
-
-
-def _fit_one(method: NetworkChain, network: Network, data: Data, key: Array) -> tuple[ChainParams, dict[str, Array]]:
-    """One split; a program for all runs it for each in turn."""
+def _fit(method: NetworkChain, network: Network, data: Data, key: Array) -> tuple[ChainParams, dict[str, Array]]:
     begin_key, tune_key = jax.random.split(key)
     params, adam = _begin(method, network, data, begin_key), optax.scale_by_adam()
     density = method.density(network, data)
@@ -210,22 +201,18 @@ def _ensemble(method: NetworkChain, density: Any, params: ChainParams, key: Arra
 
 
 def _sample(
-    method: NetworkChain, network: Network, networks: int, data: Data, params: ChainParams, keys: Array
+    method: NetworkChain, network: Network, networks: int, data: Data, params: ChainParams, key: Array
 ) -> tuple[Array, Trace]:
-    def one(split: tuple[Data, ChainParams, Array]) -> tuple[Array, Trace]:
-        rows, chain, key = split
-        density = method.density(network, rows)
+    density = method.density(network, data)
 
-        def draw(key: Array) -> tuple[Array, Trace]:
-            noise_key, chain_key = jax.random.split(key)
-            begin = _ensemble(method, density, chain, noise_key, 1)
-            end, _, trace = advance(density, method.kernel, chain.transitions, begin, chain_key)
-            return end.position[0], trace
+    def draw(key: Array) -> tuple[Array, Trace]:
+        noise_key, chain_key = jax.random.split(key)
+        begin = _ensemble(method, density, params, noise_key, 1)
+        end, _, trace = advance(density, method.kernel, params.transitions, begin, chain_key)
+        return end.position[0], trace
 
-        positions, traces = jax.lax.map(draw, jax.random.split(key, networks), batch_size=_together())
-        return positions, jax.tree.map(lambda values: jnp.mean(values, axis=0), traces)
-
-    return jax.lax.map(one, (data, params, keys))
+    positions, traces = jax.lax.map(draw, jax.random.split(key, networks), batch_size=_together())
+    return positions, jax.tree.map(lambda values: jnp.mean(values, axis=0), traces)
 
 
 def _together() -> int:

@@ -13,8 +13,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ..programs import compiled
 from .network import Data, Network
+from .over_splits import over_splits
 from .start import random_network
 
 
@@ -28,24 +28,19 @@ class Ensemble:
 
     def sample(self, network: Network, data: Data, key: Array) -> Float[np.ndarray, "splits members dim"]:
         """The trained networks of every split."""
-        args = (data, jax.random.split(key, data.y.shape[0]))
-        return np.asarray(compiled(_train, (self, network), *args)(*args))
+        keys = jax.random.split(key, data.y.shape[0])
+        return np.asarray(over_splits(_train, (self, network), data, keys))
 
 
-def _train(method: Ensemble, network: Network, data: Data, keys: Array) -> Array:
+def _train(method: Ensemble, network: Network, data: Data, key: Array) -> Array:
     rates = method.learning_rate * jnp.geomspace(1.0, 0.01, method.iterations)
+    begin = jax.vmap(lambda key: random_network(network, key))(jax.random.split(key, method.members))
+    density, adam = network.density(data), optax.scale_by_adam()
 
-    def one(split: tuple[Data, Array]) -> Array:
-        rows, key = split
-        begin = jax.vmap(lambda key: random_network(network, key))(jax.random.split(key, method.members))
-        density, adam = network.density(rows), optax.scale_by_adam()
+    def step(carry: tuple[Array, optax.OptState], rate: Array) -> tuple[tuple[Array, optax.OptState], None]:
+        positions, state = carry
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count
+            direction, state = adam.update(density(positions)[1], state)
+        return (positions + rate * direction, state), None
 
-        def step(carry: tuple[Array, optax.OptState], rate: Array) -> tuple[tuple[Array, optax.OptState], None]:
-            positions, state = carry
-            with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count
-                direction, state = adam.update(density(positions)[1], state)
-            return (positions + rate * direction, state), None
-
-        return jax.lax.scan(step, (begin, adam.init(begin)), rates)[0][0]
-
-    return jax.lax.map(one, (data, keys))
+    return jax.lax.scan(step, (begin, adam.init(begin)), rates)[0][0]

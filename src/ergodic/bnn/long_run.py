@@ -17,10 +17,10 @@ from jaxtyping import Array, Float
 from ..adapters.arviz import import_arviz
 from ..methods.nuts import NUTS
 from ..methods.peers import lenient
-from ..programs import compiled
 from ..validation import positive_int, settle
 from .ensemble import Ensemble
 from .network import Data, Network
+from .over_splits import over_splits
 from .prediction import Mixture
 
 
@@ -51,11 +51,11 @@ class LongRun:
         settle(self, **dict.fromkeys(("draws", "iterations"), positive_int))
 
     def sample(self, network: Network, data: Data, key: Array) -> Float[np.ndarray, "splits chains draws dim"]:
-        """Chains of every split, one split after the other."""
+        """Chains of every split."""
         train_key, run_key = jax.random.split(key)
         begin = Ensemble(self.nuts.chains, self.iterations).sample(network, data, train_key)
-        args = (data, begin, jax.random.split(run_key, data.y.shape[0]))
-        return np.asarray(compiled(_run, (self, network), *args)(*args))
+        keys = jax.random.split(run_key, data.y.shape[0])
+        return np.asarray(over_splits(_run, (self, network), data, begin, keys))
 
 
 class _At(NamedTuple):
@@ -68,25 +68,21 @@ class _At(NamedTuple):
         return self.position
 
 
-def _run(method: LongRun, network: Network, data: Data, begin: Array, keys: Array) -> Array:
-    def one(split: tuple[Data, Array, Array]) -> Array:
-        rows, points, key = split
-        warm_key, draw_key = jax.random.split(key)
-        at: Any = _At(points)
+def _run(method: LongRun, network: Network, data: Data, begin: Array, key: Array) -> Array:
+    warm_key, draw_key = jax.random.split(key)
+    at: Any = _At(begin)
 
-        def density(flat: Array) -> Array:
-            return network.logdensity(flat, rows)
+    def density(flat: Array) -> Array:
+        return network.logdensity(flat, data)
 
-        with lenient():
-            params, _ = method.nuts.warm_up(cast(Any, density), at, warm_key)
+    with lenient():
+        params, _ = method.nuts.warm_up(cast(Any, density), at, warm_key)
 
-        def step(state: Any, key: Array) -> tuple[Any, Array]:
-            state, _ = method.nuts.advance(cast(Any, density), params, state, key)
-            return state, state.position
+    def step(state: Any, key: Array) -> tuple[Any, Array]:
+        state, _ = method.nuts.advance(cast(Any, density), params, state, key)
+        return state, state.position
 
-        return jax.lax.scan(step, params.state, jax.random.split(draw_key, method.draws))[1].swapaxes(0, 1)
-
-    return jax.lax.map(one, (data, begin, keys))
+    return jax.lax.scan(step, params.state, jax.random.split(draw_key, method.draws))[1].swapaxes(0, 1)
 
 
 def agreement(mixture: Mixture, chains: int) -> Agreement:

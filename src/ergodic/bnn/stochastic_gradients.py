@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..methods.sghmc import SGHMC, SGHMCState
-from ..programs import compiled
 from .network import Data, Network
+from .over_splits import over_splits
 from .start import random_network
 
 
@@ -37,8 +37,8 @@ class NetworkSGHMC:
         self, network: Network, data: Data, key: Array, networks: int
     ) -> Float[np.ndarray, "splits networks dim"]:
         """Networks of every split: chains after burn-in, every ``thin``-th state."""
-        args = (data, jax.random.split(key, data.y.shape[0]))
-        return np.asarray(compiled(_sample, (self, network, networks), *args)(*args))
+        keys = jax.random.split(key, data.y.shape[0])
+        return np.asarray(over_splits(_sample, (self, network, networks), data, keys))
 
 
 class _Posterior(NamedTuple):
@@ -59,29 +59,24 @@ class _Posterior(NamedTuple):
         return jax.vmap(force)(positions, jax.random.split(key, positions.shape[0]))
 
 
-def _sample(method: NetworkSGHMC, network: Network, networks: int, data: Data, keys: Array) -> Array:
+def _sample(method: NetworkSGHMC, network: Network, networks: int, data: Data, key: Array) -> Array:
     update = method.update
     kept = -(-networks // update.chains)
+    first_key, burn_key, keep_key = jax.random.split(key, 3)
+    density: Any = _Posterior(network, data, method.rows)
 
-    def one(split: tuple[Data, Array]) -> Array:
-        rows, key = split
-        first_key, burn_key, keep_key = jax.random.split(key, 3)
-        density: Any = _Posterior(network, rows, method.rows)
+    def step(state: SGHMCState, key: Array, learning: bool) -> tuple[SGHMCState, None]:
+        return update.update(density, state, key, learning), None
 
-        def step(state: SGHMCState, key: Array, learning: bool) -> tuple[SGHMCState, None]:
-            return update.update(density, state, key, learning), None
+    def keep(state: SGHMCState, key: Array) -> tuple[SGHMCState, Array]:
+        keys = jax.random.split(key, update.thin)
+        state, _ = jax.lax.scan(lambda state, key: step(state, key, False), state, keys)
+        return state, state.position
 
-        def keep(state: SGHMCState, key: Array) -> tuple[SGHMCState, Array]:
-            keys = jax.random.split(key, update.thin)
-            state, _ = jax.lax.scan(lambda state, key: step(state, key, False), state, keys)
-            return state, state.position
-
-        position = jax.vmap(lambda key: random_network(network, key))(jax.random.split(first_key, update.chains))
-        one, zero = jnp.ones_like(position), jnp.zeros_like(position)
-        state = SGHMCState(position, zero, one, zero, one)
-        burn_keys = jax.random.split(burn_key, update.burn_in)
-        state, _ = jax.lax.scan(lambda state, key: step(state, key, True), state, burn_keys)
-        positions = jax.lax.scan(keep, state, jax.random.split(keep_key, kept))[1]
-        return positions.reshape(-1, network.dim)[:networks]
-
-    return jax.lax.map(one, (data, keys))
+    position = jax.vmap(lambda key: random_network(network, key))(jax.random.split(first_key, update.chains))
+    one, zero = jnp.ones_like(position), jnp.zeros_like(position)
+    state = SGHMCState(position, zero, one, zero, one)
+    burn_keys = jax.random.split(burn_key, update.burn_in)
+    state, _ = jax.lax.scan(lambda state, key: step(state, key, True), state, burn_keys)
+    positions = jax.lax.scan(keep, state, jax.random.split(keep_key, kept))[1]
+    return positions.reshape(-1, network.dim)[:networks]

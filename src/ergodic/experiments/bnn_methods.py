@@ -12,10 +12,10 @@ from jaxtyping import Array
 from ..bnn.chain import NetworkChain, long_chain
 from ..bnn.ensemble import Ensemble
 from ..bnn.network import Data, Network
+from ..bnn.over_splits import over_splits
 from ..bnn.start import MeanField
 from ..bnn.stochastic_gradients import NetworkSGHMC
 from ..methods.sghmc import SGHMC
-from ..programs import compiled
 
 Sampled = tuple[np.ndarray, dict[str, Any]]
 """Positions ``(splits, networks, dim)``, and curves worth keeping."""
@@ -84,16 +84,13 @@ class Variational:
 
     def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
         """Draws of the Gaussian."""
-        args = (data, jax.random.split(key, data.y.shape[0]))
-        return np.asarray(compiled(_variational, (self.method, network, networks), *args)(*args)), {}
+        keys = jax.random.split(key, data.y.shape[0])
+        return np.asarray(over_splits(_variational, (self.method, network, networks), data, keys)), {}
 
 
-def _variational(method: MeanField, network: Network, networks: int, data: Data, keys: Array) -> Array:
-    def one(split: tuple[Data, Array]) -> Array:
-        fit_key, draw_key = jax.random.split(split[1])
-        return method.fit(network, split[0], fit_key).sample(draw_key, networks)
-
-    return jax.lax.map(one, (data, keys))
+def _variational(method: MeanField, network: Network, networks: int, data: Data, key: Array) -> Array:
+    fit_key, draw_key = jax.random.split(key)
+    return method.fit(network, data, fit_key).sample(draw_key, networks)
 
 
 def sampling(rows: int, scale: float = 1.0) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""Splits are shared by the cores, and what comes out does not depend on how many there are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ergodic.bnn import over_splits as module
+from ergodic.bnn.over_splits import over_splits
+
+
+def walked(scale, start, key):
+    """What stands for a chain on one split."""
+    return {"end": start["x"] + scale * jax.random.normal(key, (3,)), "sum": jnp.sum(start["x"])}
+
+
+@pytest.mark.parametrize("cores", [2, 3, 8])
+def test_any_number_of_cores(monkeypatch, cores):
+    start, keys = {"x": jnp.arange(15.0).reshape(5, 3)}, jax.random.split(jax.random.key(0), 5)
+    expected = [walked(0.5, {"x": start["x"][i]}, keys[i]) for i in range(5)]
+    for count in (1, cores):
+        monkeypatch.setattr(module, "_cores", lambda count=count: count)
+        found = over_splits(walked, (0.5,), start, keys)
+        for name in found:
+            np.testing.assert_allclose(found[name], np.stack([one[name] for one in expected]), rtol=1e-6)
+
+
+def test_a_failure_in_one_part_is_raised(monkeypatch):
+    monkeypatch.setattr(module, "_cores", lambda: 2)
+
+    def refuse(x):
+        raise ValueError(f"no {x.shape}")
+
+    with pytest.raises(ValueError, match="no"):
+        over_splits(refuse, (), jnp.ones((2, 1)))
