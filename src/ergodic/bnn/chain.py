@@ -215,6 +215,6 @@ def _sample(
     return positions, jax.tree.map(lambda values: jnp.mean(values, axis=0), traces)
 
 
-def _together() -> int:
-    """Networks that are drawn side by side. On a processor one: what it computes then stays in the cache."""
-    return 1 if jax.default_backend() == "cpu" else 100
+def _together() -> int | None:
+    """Networks that are drawn side by side. On a processor each alone: what it computes then stays in the cache."""
+    return None if jax.default_backend() == "cpu" else 100
