@@ -60,7 +60,10 @@ class Cell:
         return root / f"{self.data}-{self.label.replace(' ', '_')}-{self.seed}-{mark}"
 
     def inherit(self, root: Path, other: Cell) -> None:
-        """Take the first stage from a cell that is nothing but that stage, where it is on disk: it is the same run."""
+        """Take the first stage from a cell that is nothing but that stage, where it is on disk: it is the same run.
+
+        And how it was judged: the same models, images and keys.
+        """
         here, end = self.folder(root), self.recipe.ends()[0]
         first = replace(self.recipe, stages=other.recipe.stages) == other.recipe
         same = first and other.recipe.stages[0].encoder == self.recipe.stages[0].encoder and other.seed == self.seed
@@ -69,6 +72,8 @@ class Cell:
             return
         for mark in (*(mark for mark in self.effort.marks if mark <= end), end):
             write_checkpoint(here / f"mark-{mark:g}", self.recipe.describe(), other.model(root, mark))
+            for judged in other.folder(root).glob(f"judged-{mark:g}-*.json"):
+                write_atomically(here / judged.name, judged.read_bytes())
         write_checkpoint(here / "checkpoint", self.recipe.describe(), other.model(root, end))
 
     def train(self, root: Path, tell: Callable[[dict[str, Any]], None] | None = None) -> Trained:
