@@ -34,7 +34,7 @@ def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str
     axis.minorticks_off()
     axis.set_xlabel(f"training time, {unit}", fontsize=9)
     axis.set_ylabel("test log p(y), nats", fontsize=9)
-    axis.legend(fontsize=8, frameon=False)
+    figure.legend(loc="outside right center", fontsize=8, frameon=False)
     tidy(axis)
     return figure
 
