@@ -96,6 +96,7 @@ def reproduce(
         for label in (label for label in wanted if label in known[name]):
             cell = _cell(size, name, label, known[name][label])
             if collect and not cell.finished(folder):
+                say(f"{name:9s} {label:30s} not finished, so not in the tables")
                 continue
             results.append(cell.result(folder))
             mean = np.mean([score["log_likelihood"] for score in results[-1]["scores"]])

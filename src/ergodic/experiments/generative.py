@@ -104,6 +104,9 @@ def reproduce(
     ]
     root = out / "cells"
     if collect:
+        missing = [f"{cell.label} (seed {cell.seed})" for cell in cells if not cell.finished(root)]
+        if missing:
+            say(f"not finished, so not in the tables: {', '.join(missing)}")
         cells = [cell for cell in cells if cell.finished(root)]
     done = []
     for index, cell in enumerate(cells):
