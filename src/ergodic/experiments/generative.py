@@ -72,7 +72,7 @@ def preset_of(name: str, data: str) -> Preset:
         effort = Effort(minutes, (0.125, 0.25, 0.5, 1.0), quickly, 300, 100, 1000)
         return Preset(data, recipes(10, 5), 3, effort, (15, 30), 5)
     hour = Budget(seconds=3600.0, clock="processor")
-    return Preset(data, recipes(10, 5), 1, Effort(hour, (0.5, 1.0), quickly, 100, 20, 1000), (15, 30), 2)
+    return Preset(data, recipes(10, 5), 1, Effort(hour, (0.5, 1.0), quickly, 100, 20, 1000), (15, 30), 7)
 
 
 def reproduce(

@@ -117,6 +117,10 @@ def _pairs(cells: Sequence[Row], first: str, label: str) -> list[tuple[np.ndarra
     return pairs
 
 
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def timing_table(rows: Sequence[Row]) -> Row:
     """Table 3, right."""
     shown = []
@@ -125,8 +129,8 @@ def timing_table(rows: Sequence[Row]) -> Row:
         shown.append(
             [
                 f"T = {row['steps']}",
-                f"{row['full']:.3g}",
-                f"{row['frozen']:.3g}",
+                _seconds(row["full"]),
+                _seconds(row["frozen"]),
                 f"{row['ratio']:.2f}",
                 f"{row['images_per_second']:,.0f}",
                 f"{full / frozen:.1f}",

@@ -24,9 +24,10 @@ def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str
         axis.plot(x, np.median(values, axis=0), color=colour, marker="o", markersize=3, linewidth=1.4, label=label)
         if len(values) > 1:
             axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.12, linewidth=0)
-    # A seed that failed would flatten all the rest.
+    # A way of training that failed would flatten all the rest.
     middles = np.concatenate([np.median(values, axis=0) for _, _, values in curves])
-    low, top = np.quantile(middles, 0.08), middles.max()
+    top = middles.max()
+    low = max(middles.min(), top - 8 * (top - np.median(middles)))
     axis.set_ylim(low - 0.1 * (top - low), top + 0.1 * (top - low))
     axis.set_xscale("log")
     ticks = sorted({float(f"{second / scale:.2g}") for _, seconds, _ in curves for second in seconds.mean(axis=0)})
