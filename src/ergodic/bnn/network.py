@@ -113,7 +113,7 @@ class Network:
         return self.log_prior(position) + times * jnp.sum(self.log_likelihood(position, data))
 
     def density(self, data: Data) -> BatchedDensity:
-        """log p(w, τ, y) and its force, for many positions; one alone is half as fast again without a batch's axis."""
+        """log p(w, τ, y) and its force, for many positions; one alone is faster without a batch's axis."""
         one = jax.value_and_grad(lambda flat: self.logdensity(flat, data))
 
         def batched(positions: Array) -> tuple[Array, Array]:
