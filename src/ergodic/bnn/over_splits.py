@@ -36,7 +36,7 @@ def _mapped(function: Callable, static: tuple[Hashable, ...], *args: Any) -> Any
 
 
 def _cores() -> int:
-    """That this process may use; an accelerator takes all splits together."""
+    """That this process may use; an accelerator has one program for all splits."""
     if jax.default_backend() != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

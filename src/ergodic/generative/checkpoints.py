@@ -50,7 +50,7 @@ def read_checkpoint(path: Path, recipe: dict[str, Any], template: Callable[[int]
     if _MARK not in metadata:
         raise StorageError(f"{path} is not a training checkpoint; delete it to begin anew")
     header = json.loads(metadata[_MARK])
-    if header.get("sha256", digest(arrays)) != digest(arrays):
+    if header.get("sha256") not in (None, digest(arrays)):  # the first versions wrote none
         raise StorageError(f"{path} is damaged: not the arrays that were written; delete it to begin anew")
     if header["recipe"] != json.loads(json.dumps(recipe)):
         raise StorageError(f"{path} is of a run with other settings; give another folder, or delete it to begin anew")

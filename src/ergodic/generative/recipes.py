@@ -15,7 +15,7 @@ def recipes(steps: int = 30, leapfrogs: int = 5, batch: int = 128) -> dict[str, 
 
     A warm start gives half of the budget to a variational autoencoder, half to a short chain from its encoder: with the
     paper's objective, or (whitened) in the encoder's coordinates with step sizes by acceptance. The step sizes of HVI
-    and HVAE learn at the networks' rate, as their authors have it; those of ergodic chains at ten times that.
+    and HVAE learn at the networks' rate, those of ergodic chains at ten times that.
     """
     near = Ergodic(steps=3, leapfrogs=3, start="encoder")
     white = Ergodic(2, 3, start="encoder", whitened=True, tuning="acceptance", step_size=(0.3, 0.4))

@@ -179,11 +179,11 @@ def train(
             pace = took / count
             if not row.pop("finite"):
                 raise ErgodicError(_diverged(folder, int(at.state.iteration), int(state.iteration), saved))
-            seconds = at.seconds + took
-            row |= {"iteration": int(state.iteration), "seconds": seconds, "stage": at.stage}
-            at = Checkpoint(at.stage, state, seconds, [*at.rows, row | {"rate": recipe.batch / pace}])
+            seconds, rate = at.seconds + took, recipe.batch / pace
+            row |= {"iteration": int(state.iteration), "seconds": seconds, "stage": at.stage, "rate": rate}
+            at = Checkpoint(at.stage, state, seconds, [*at.rows, row])
             if tell is not None:
-                tell(at.rows[-1] | {"left": 1 - run.progress(at)})
+                tell(row | {"left": 1 - run.progress(at)})
     except KeyboardInterrupt:
         keep("checkpoint", at)
         raise
