@@ -86,24 +86,30 @@ def _uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def compiled(function: Callable, static: tuple[Hashable, ...], *args: Any, brief: bool = False) -> Callable:
+def compiled(
+    function: Callable, static: tuple[Hashable, ...], *args: Any, brief: bool = False, beside: bool = False
+) -> Callable:
     """The program of ``function(*static, *args)`` for these static values and the arguments' shapes.
 
     A ``brief`` one will not run for long, as in tuning: it is compiled with less care (level 1 of XLA's backend), which
-    takes a fifth less time.
+    takes a fifth less time. One that runs ``beside`` others, a core each, does without XLA's library of parallel
+    matrix products (YNNPACK): the help that every product asks for would queue up, and fill the memory, as long as no
+    core is free.
     """
     global _seconds, _compiling
     leaves, structure = jax.tree_util.tree_flatten(args)
     shapes = tuple(jax.typeof(leaf) for leaf in leaves)
-    identity = (function, static, structure, shapes, brief, jax.numpy.result_type(float))
+    identity = (function, static, structure, shapes, brief, beside, jax.numpy.result_type(float))
     if identity in _programs:
         _programs.move_to_end(identity)
         return _programs[identity]
     with _uninterrupted():
         began, _compiling = time.perf_counter(), True
         try:
-            options: dict[str, str | bool] | None = {"xla_backend_optimization_level": "1"} if brief else None
-            program = jax.jit(partial(function, *static)).lower(*args).compile(compiler_options=options)
+            options: dict[str, str | bool] = {"xla_backend_optimization_level": "1"} if brief else {}
+            if beside:
+                options["xla_cpu_experimental_ynn_fusion_type"] = ""
+            program = jax.jit(partial(function, *static)).lower(*args).compile(compiler_options=options or None)
         finally:
             _compiling = False
         _seconds += time.perf_counter() - began

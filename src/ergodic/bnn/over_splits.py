@@ -21,7 +21,8 @@ def over_splits(function: Callable, static: tuple[Hashable, ...], *args: Any) ->
     count = jax.tree.leaves(args)[0].shape[0]
     size = -(-count // min(count, _cores()))
     parts = [jax.tree.map(lambda leaf, i=i: leaf[i : i + size], args) for i in range(0, count, size)]
-    programs = [compiled(_mapped, (function, static), *part) for part in parts]
+    beside = jax.default_backend() == "cpu"
+    programs = [compiled(_mapped, (function, static), *part, beside=beside) for part in parts]
 
     def run(program: Callable, part: tuple[Any, ...]) -> Any:
         return jax.tree.map(lambda leaf: leaf.block_until_ready(), program(*part))
