@@ -7,6 +7,7 @@ import pytest
 
 from ergodic.bnn import over_splits as module
 from ergodic.bnn.over_splits import over_splits
+from ergodic.programs import compiled
 
 
 def walked(scale, start, key):
@@ -33,3 +34,19 @@ def test_a_failure_in_one_part_is_raised(monkeypatch):
 
     with pytest.raises(ValueError, match="no"):
         over_splits(refuse, (), jnp.ones((2, 1)))
+
+
+def test_splits_ask_no_other_core_for_help(monkeypatch):
+    """XLA's parallel products queue up, 50 MB a second, while every core is taken by a split (`programs.compiled`)."""
+
+    def products(x):
+        return jax.lax.fori_loop(0, 10, lambda _, y: jnp.tanh(x @ y), x)
+
+    if "ynn" not in compiled(products, (), jnp.ones((50, 50))).as_text():
+        pytest.skip("this XLA has no library of parallel products")
+    programs = []
+    monkeypatch.setattr(
+        module, "compiled", lambda *args, **kind: programs.append(compiled(*args, **kind)) or programs[-1]
+    )
+    over_splits(products, (), jnp.ones((2, 50, 50)))
+    assert programs and not any("ynn" in program.as_text() for program in programs)
