@@ -7,10 +7,11 @@ of the noise, over chains that start at different trained networks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -39,23 +40,28 @@ class LongRun:
 
     Attributes:
       nuts: chains, warm-up and the longest trajectory.
-      draws: kept of each chain, a transition apart.
+      draws: kept of each chain.
+      thin: transitions from one kept draw to the next.
       iterations: of training the networks that chains start at, by Adam.
     """
 
-    nuts: NUTS = field(default_factory=lambda: NUTS(chains=4, warmup=500, max_doublings=10))
+    nuts: NUTS = field(default_factory=lambda: NUTS(chains=4, warmup=1000, max_doublings=10))
     draws: int = 1000
+    thin: int = 4
     iterations: int = 3000
 
     def __post_init__(self) -> None:
-        settle(self, **dict.fromkeys(("draws", "iterations"), positive_int))
+        settle(self, **dict.fromkeys(("draws", "thin", "iterations"), positive_int))
 
     def sample(self, network: Network, data: Data, key: Array) -> Float[np.ndarray, "splits chains draws dim"]:
-        """Chains of every split."""
+        """Chains of every split. Each runs alone: side by side, all would wait for the longest trajectory."""
         train_key, run_key = jax.random.split(key)
         begin = Ensemble(self.nuts.chains, self.iterations).sample(network, data, train_key)
-        keys = jax.random.split(run_key, data.y.shape[0])
-        return np.asarray(over_splits(_run, (self, network), data, begin, keys))
+        splits, chains, dim = begin.shape
+        rows = jax.tree.map(lambda leaf: jnp.repeat(leaf, chains, axis=0), data)
+        keys = jax.random.split(run_key, splits * chains)
+        positions = over_splits(_run, (self, network), rows, jnp.asarray(begin.reshape(-1, 1, dim)), keys)
+        return np.asarray(positions).reshape(splits, chains, self.draws, dim)
 
 
 class _At(NamedTuple):
@@ -69,20 +75,24 @@ class _At(NamedTuple):
 
 
 def _run(method: LongRun, network: Network, data: Data, begin: Array, key: Array) -> Array:
+    """One chain's draws, from one point."""
     warm_key, draw_key = jax.random.split(key)
-    at: Any = _At(begin)
+    nuts, at = replace(method.nuts, chains=1), cast(Any, _At(begin))
 
     def density(flat: Array) -> Array:
         return network.logdensity(flat, data)
 
     with lenient():
-        params, _ = method.nuts.warm_up(cast(Any, density), at, warm_key)
+        params, _ = nuts.warm_up(cast(Any, density), at, warm_key)
 
-    def step(state: Any, key: Array) -> tuple[Any, Array]:
-        state, _ = method.nuts.advance(cast(Any, density), params, state, key)
-        return state, state.position
+    def keep(state: Any, key: Array) -> tuple[Any, Array]:
+        def advance(state: Any, key: Array) -> tuple[Any, None]:
+            return nuts.advance(cast(Any, density), params, state, key)[0], None
 
-    return jax.lax.scan(step, params.state, jax.random.split(draw_key, method.draws))[1].swapaxes(0, 1)
+        state, _ = jax.lax.scan(advance, state, jax.random.split(key, method.thin))
+        return state, state.position[0]
+
+    return jax.lax.scan(keep, params.state, jax.random.split(draw_key, method.draws))[1]
 
 
 def agreement(mixture: Mixture, chains: int) -> Agreement:

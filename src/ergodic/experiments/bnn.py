@@ -104,7 +104,7 @@ def reproduce(
     if not results:
         raise ConfigError(f"nothing under {folder} is finished yet")
     there = {result["label"] for result in results} - {EXACT, *_ablated(size, 1)}
-    main = [label for label in wanted if label in there]
+    main = sorted((label for label in wanted if label in there), key=_kind)
     shown = [score_table(results, names, main), difference_table(results, names, main)]
     shown += [exact_table(results, EXACT), ablation_table(results, list(_ablated(size, 1)))]
     shown = [table for table in shown if table["rows"]]
@@ -127,9 +127,15 @@ def _ways(size: Preset, name: str) -> dict[str, Any]:
     ways = sampling(rows, size.scale)
     if name in CLOSER:
         ways |= _ablated(size, rows)
-        nuts = NUTS(chains=4, warmup=shortened(500, size.scale), max_doublings=10 if size.scale == 1 else 2)
-        ways[EXACT] = LongRun(nuts, shortened(1000, size.scale), shortened(3000, size.scale))
+        nuts = NUTS(chains=4, warmup=shortened(1000, size.scale), max_doublings=10 if size.scale == 1 else 2)
+        draws, iterations = shortened(1000, size.scale), shortened(3000, size.scale)
+        ways[EXACT] = LongRun(nuts, draws=draws, iterations=iterations)
     return ways
+
+
+def _kind(label: str) -> int:
+    """Where a way's row stands: ergodic chains, SGHMC, the others."""
+    return next(place for place, kind in enumerate(("HEI", "SGHMC", "")) if label.startswith(kind))
 
 
 def _ablated(size: Preset, rows: int) -> dict[str, Any]:
