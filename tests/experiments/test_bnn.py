@@ -52,6 +52,7 @@ def test_tables_pair_splits():
         return {
             "table": "boston",
             "label": label,
+            "processor_seconds": 1234.0,
             "scores": [{"log_likelihood": v, **dict.fromkeys(measures, 0.5)} for v in values],
         }
 
@@ -59,5 +60,7 @@ def test_tables_pair_splits():
     rows = difference_table(cells, ["boston"], ["HEI", "SGHMC"])["rows"]
     assert rows == [["SGHMC", "+0.600 ± 0.100"]]
     table = score_table(cells, ["boston"], ["HEI", "SGHMC"])["rows"]
-    assert table[0] == ["HEI", "-2.50 ± 0.50"] and len(table) == 6 + len(PUBLISHED)
+    assert table[0] == ["HEI", "-2.50 ± 0.50"] and len(table) == 8 + len(PUBLISHED)
     assert np.all([len(row) == 2 for row in table])
+    assert table[3] == ["· processor seconds", "1,234"]
+    assert score_table(cells, ["boston"], [])["rows"] == []
