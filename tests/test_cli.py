@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ergodic.cli import main
+from ergodic.cli.studies import show_tables
 
 MODEL = """
 import jax.numpy as jnp
@@ -217,6 +218,12 @@ def test_a_model_may_hold_dataclasses_and_leave(capsys, tmp_path):
 def test_usage_errors_are_one_line_too(capsys, words):
     code, _, err = run(capsys, *words)
     assert code == 2 and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_a_study_s_table_shows_brackets_as_they_are(capsys):
+    show_tables([{"title": "E[x]", "columns": ["", "E[log p]"], "rows": [["a[b]", None], ["c", "[red]1"]]}])
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("E[x]", "E[log p]", "a[b]", "[red]1"))
 
 
 def test_ctrl_c_is_said(capsys, monkeypatch):

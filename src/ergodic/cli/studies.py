@@ -156,9 +156,9 @@ def show_tables(tables: list[dict[str, Any]]) -> None:
 def _table(table: dict[str, Any]) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="bold", title=Text(table["title"]), title_justify="left")
     for index, column in enumerate(table["columns"]):
-        shown.add_column(column, justify="right" if index else "left", no_wrap=True)
+        shown.add_column(Text(column), justify="right" if index else "left", no_wrap=True)
     for row in table["rows"]:
-        shown.add_row(*("" if cell is None else str(cell) for cell in row))
+        shown.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     return shown
 
 
