@@ -19,7 +19,7 @@ from ..methods.sghmc import SGHMC
 
 Sampled = tuple[np.ndarray, dict[str, Any]]
 """Positions ``(splits, networks, dim)``, and curves worth keeping."""
-_AWAY = 1000.0
+_AWAY = 100.0
 """No weight of a network that predicts anything is as large; the prior's standard deviation is 1."""
 _UNTUNED = 5
 """Runs of the chain before tuning, for Figure 7."""
