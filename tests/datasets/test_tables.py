@@ -8,7 +8,7 @@ import pytest
 from data_ergodic import data_folder
 from ergodic.datasets import locate
 from ergodic.datasets.splits import pbp_splits
-from ergodic.datasets.tables import load_table, table_names
+from ergodic.datasets.tables import Table, load_table, table_names
 from ergodic.errors import ConfigError, DataError
 
 SIZES = {"boston": (506, 13), "concrete": (1030, 8), "wine": (1599, 11), "yacht": (308, 6), "diabetes": (442, 10)}
@@ -34,6 +34,12 @@ def test_tables_have_their_rows_and_splits(name, monkeypatch):
     split = table.split(19)
     np.testing.assert_array_equal(np.sort(np.concatenate([split.train_y, split.test_y])), np.sort(table.y))
     np.testing.assert_array_equal(split.test_x, table.X[test[19]])
+
+
+def test_copies_of_training_rows_are_counted():
+    inputs, target = np.array([[1.0], [1.0], [1.0], [2.0]]), np.array([5.0, 5.0, 6.0, 5.0])
+    train, test = np.array([[0, 2], [2, 3]]), np.array([[1, 3], [0, 1]])
+    assert Table("t", inputs, target, train, test, ("x",), "y").copied == 0.25
 
 
 def test_every_table_is_listed():

@@ -32,7 +32,7 @@ def test_long_runs_and_changes(tmp_path):
     exact = next(cell for cell in found["cells"] if cell["label"] == EXACT)
     assert len(exact["scores"]) == len(exact["agreement"]) == 1 and exact["agreement"][0]["rhat_max"] > 0.9
     titles = [table["title"] for table in found["tables"]]
-    assert titles[-2:] == ["Against long runs of NUTS", "HEI with one thing changed"]
+    assert titles[-3:] == ["Against long runs of NUTS", "HEI with one thing changed", "The data"]
     said = []
     again = reproduce("smoke", tmp_path, said.append, tables=["boston"], collect=True)
     assert any("mean-field VI" in line and "not finished" in line for line in said)

@@ -46,6 +46,14 @@ class Table:
         train, test = self.train_index[number], self.test_index[number]
         return Split(self.X[train], self.y[train], self.X[test], self.y[test])
 
+    @property
+    def copied(self) -> float:
+        """The part of test rows that stand among the training rows too, target and all; mean over splits."""
+        rows = np.column_stack([self.X, self.y])
+        kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        pairs = zip(self.train_index, self.test_index, strict=True)
+        return float(np.mean([np.isin(kind[test], kind[train]).mean() for train, test in pairs]))
+
 
 class _Entry(NamedTuple):
     file: str

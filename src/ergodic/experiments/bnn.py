@@ -26,7 +26,7 @@ from ..storage import write_atomically
 from ..validation import one_of
 from .bnn_cells import Cell, settings_hash
 from .bnn_methods import ablations, ensemble_grid, finite, sampling, shortened, stochastic_grid
-from .bnn_tables import ablation_table, difference_table, exact_table, score_table
+from .bnn_tables import ablation_table, data_table, difference_table, exact_table, score_table
 from .results import write_results
 
 UCI = ("boston", "yacht", "concrete", "wine")
@@ -110,6 +110,7 @@ def reproduce(
     shown = [table for table in shown if table["rows"]]
     if preset == "smoke":
         shown = [{**table, "note": f"A smoke test: these numbers mean nothing. {table['note']}"} for table in shown]
+    shown.append(data_table([load_table(name) for name in names]))
     if methods is not None:
         return {"tables": shown, "cells": results}
     figures = _figure(results, names, out)

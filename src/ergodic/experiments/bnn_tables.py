@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets.tables import Table
+
 PUBLISHED = {
     "paper: HEI": (("-2.17 ± 0.07", "-0.47 ± 0.06", "-2.71 ± 0.03", "-0.71 ± 0.03")),
     "paper: SGHMC, best average": ("-3.47 ± 0.51", "-13.58 ± 0.98", "-4.87 ± 0.05", "-1.82 ± 0.75"),
@@ -158,5 +160,19 @@ def ablation_table(cells: Sequence[Row], labels: Sequence[str]) -> Row:
         "title": "HEI with one thing changed",
         "note": "Mean over the first splits; the difference is to HEI on the same ones.",
         "columns": ["table", "change", "log-likelihood", "difference", "RMSE", "E[log p] at the end", "acceptance"],
+        "rows": rows,
+    }
+
+
+def data_table(tables: Sequence[Table]) -> Row:
+    """What is learnt from, and how many test rows were seen in training."""
+    rows = [
+        [table.name, f"{len(table.y):,}", str(table.X.shape[1]), str(len(table.train_index)), f"{table.copied:.1%}"]
+        for table in tables
+    ]
+    return {
+        "title": "The data",
+        "note": "A copy is a test row that stands among the training rows too, target and all; mean over splits.",
+        "columns": ["table", "rows", "features", "splits", "copies"],
         "rows": rows,
     }
