@@ -41,7 +41,9 @@ _GAIN = 0.5
 """κ."""
 _ROW_PASSES = 100_000
 """Rows times leapfrogs of a long chain's transition: every table gets the same arithmetic (docs/bnn.md: its time)."""
-_LONGEST = 400
+_FEW = 400
+"""Rows below which it gets more, for the little noise that few rows may have: steps are short then."""
+_LONGEST = 800
 """Leapfrogs of its transition at most."""
 
 
@@ -132,8 +134,9 @@ def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
 
     P0 is a tenth as wide (`python -m benchmarks.network_start`), and step sizes go by acceptance. ``scale`` shortens.
     """
+    passes = _ROW_PASSES * max(1.0, _FEW / rows) ** 2
     return NetworkChain(
-        leapfrogs=max(3, round(scale * min(_LONGEST, _ROW_PASSES / rows))),
+        leapfrogs=max(3, round(scale * min(_LONGEST, passes / rows))),
         iterations=25,
         particles=1,
         learning_rate=0.05,

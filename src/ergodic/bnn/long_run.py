@@ -47,7 +47,7 @@ class LongRun:
 
     nuts: NUTS = field(default_factory=lambda: NUTS(chains=4, warmup=1000, max_doublings=10))
     draws: int = 1000
-    thin: int = 4
+    thin: int = 1
     iterations: int = 3000
 
     def __post_init__(self) -> None:
