@@ -226,6 +226,13 @@ def test_a_study_s_table_shows_brackets_as_they_are(capsys):
     assert all(text in shown for text in ("E[x]", "E[log p]", "a[b]", "[red]1"))
 
 
+def test_a_wide_table_is_whole_in_a_pipe(capsys):
+    columns = [f"column {i:02d}" for i in range(30)]
+    show_tables([{"title": "wide", "columns": columns, "rows": [["x" * 20] * 30]}])
+    shown = capsys.readouterr().out
+    assert all(column in shown for column in columns) and shown.count("x" * 20) == 30
+
+
 def test_ctrl_c_is_said(capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,9 @@ from .console import Out, Seed, console, say
 
 if TYPE_CHECKING:
     from ..experiments.demo import Row
+
+_WHOLE = 1000
+"""Columns of a file or a pipe: more than any table has."""
 
 
 def demo(
@@ -147,10 +151,10 @@ def run_study(out: Path, work: Callable[[], dict[str, Any]], *, page: bool = Tru
 
 
 def show_tables(tables: list[dict[str, Any]]) -> None:
-    """A study's tables on the console."""
-    for table in tables:
+    """A study's tables on the console; in a file or a pipe nothing of them is cut off."""
+    for table in map(_table, tables):
         say()
-        console.print(_table(table))
+        (console if console.is_terminal else Console(width=_WHOLE)).print(table)
 
 
 def _table(table: dict[str, Any]) -> Table:
