@@ -64,7 +64,7 @@ def score_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[st
     return {
         "title": "Table 5: test log-likelihood of Bayesian networks",
         "note": "Mean and standard error over splits, of the mixture over sampled networks, in the target's own units. "
-        "Processor seconds of all splits: compiling, tuning and drawing, on one core.",
+        "Processor seconds of all splits, cores added up: compiling, tuning and drawing.",
         "columns": ["", *tables],
         "rows": rows,
     }
