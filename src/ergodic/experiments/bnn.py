@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from ..bnn.splits import Splits
 from ..datasets.locate import available
 from ..datasets.tables import load_table
 from ..errors import ConfigError, unknown
-from ..methods.nuts import NUTS
 from ..storage import write_atomically
 from ..validation import one_of
 from .bnn_cells import Cell, settings_hash
@@ -130,10 +129,16 @@ def _ways(size: Preset, name: str) -> dict[str, Any]:
     ways = sampling(rows, size.scale)
     if name in CLOSER:
         ways |= _ablated(size, rows)
-        nuts = NUTS(chains=4, warmup=shortened(1000, size.scale), max_doublings=10 if size.scale == 1 else 2)
-        draws, iterations = shortened(1000, size.scale), shortened(3000, size.scale)
-        ways[EXACT] = LongRun(nuts, draws, thin=_THIN.get(name, 1), iterations=iterations)
+        ways[EXACT] = _long_run(name, size.scale)
     return ways
+
+
+def _long_run(name: str, scale: float) -> LongRun:
+    long = LongRun(thin=_THIN.get(name, 1))
+    if scale == 1:
+        return long
+    nuts = replace(long.nuts, warmup=shortened(long.nuts.warmup, scale), max_doublings=2)
+    return replace(long, nuts=nuts, draws=shortened(long.draws, scale), iterations=shortened(long.iterations, scale))
 
 
 def _kind(label: str) -> int:
