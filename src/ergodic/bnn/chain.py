@@ -17,6 +17,7 @@ moves is accepted:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,9 +41,9 @@ from .start import MeanField
 _GAIN = 0.5
 """κ."""
 _ROW_PASSES = 100_000
-"""Rows times leapfrogs of a long chain's transition: every table gets the same arithmetic (docs/bnn.md: its time)."""
-_FEW = 400
-"""Rows below which it gets more, for the little noise that few rows may have: steps are short then."""
+"""Rows times leapfrogs of a long chain's transition: large tables get the same arithmetic (docs/bnn.md: its time)."""
+_FEW = 1100
+"""Rows below which it gets more, by a square root: the less noise, the shorter the steps."""
 _LONGEST = 800
 """Leapfrogs of its transition at most."""
 
@@ -134,7 +135,7 @@ def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
 
     P0 is a tenth as wide (`python -m benchmarks.network_start`), and step sizes go by acceptance. ``scale`` shortens.
     """
-    passes = _ROW_PASSES * max(1.0, _FEW / rows) ** 2
+    passes = _ROW_PASSES * math.sqrt(max(1.0, _FEW / rows))
     return NetworkChain(
         leapfrogs=max(3, round(scale * min(_LONGEST, passes / rows))),
         iterations=25,
