@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ergodic.bnn.csv_table import new_rows, read_csv, training_rows
+from ergodic.bnn.fitted import load
 from ergodic.bnn.splits import Splits
 from ergodic.cli import main
 from ergodic.datasets.tables import load_table
@@ -41,6 +42,7 @@ def test_fit_and_predict(table, tmp_path, capsys):
     small = ["--hidden", "4", "--networks", "20", "--effort", "0.05"]
     assert not cli(["bnn", "fit", str(table), "--target", "y", "-o", str(model), *small])
     assert "20 networks of 4 units given 30 rows of 2 columns" in capsys.readouterr().out
+    assert len(np.unique(load(model).positions, axis=0)) == 20  # drawn in parts, each its own
     new = write(tmp_path / "new.csv", ["b", "a"], [[0.0, -1.0], [0.0, 1.0]])
     assert not cli(["bnn", "predict", str(model), str(new), "-o", str(out)])
     with out.open() as file:

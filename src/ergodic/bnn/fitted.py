@@ -19,6 +19,8 @@ from .prediction import Mixture, predict
 from .scaling import Scaling
 
 _MARK = "ergodic-network"
+_PARTS = 8
+"""In which networks are drawn, as if of so many splits: the processor's cores share them."""
 
 
 class FittedNetwork(NamedTuple):
@@ -86,6 +88,10 @@ def fit(
     one = Data(jnp.asarray(data.x)[None], jnp.asarray(data.y)[None])
     chain = long_chain(data.rows, effort)
     fit_key, sample_key = jax.random.split(key)
-    fitted = chain.fit(network, one, fit_key)
-    positions, trace = chain.sample(network, one, fitted.params, sample_key, networks)
-    return FittedNetwork(network, positions[0], scaling, features, target), np.asarray(trace.expected_logdensity)[0]
+    params = chain.fit(network, one, fit_key).params
+    parts = min(_PARTS, networks)
+    rows, params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (parts, *leaf.shape[1:])), (one, params))
+    positions, trace = chain.sample(network, rows, params, sample_key, -(-networks // parts))
+    sampled = positions.reshape(-1, network.dim)[:networks]
+    expected = np.mean(trace.expected_logdensity, axis=0)
+    return FittedNetwork(network, sampled, scaling, features, target), expected
