@@ -43,7 +43,7 @@ _GAIN = 0.5
 _ROW_PASSES = 100_000
 """Rows times leapfrogs of a long chain's transition: large tables get the same arithmetic (docs/bnn.md: its time)."""
 _FEW = 1100
-"""Rows below which it gets more, by a square root: the less noise, the shorter the steps."""
+"""Rows below which it gets √(this / rows) times that: few rows may have little noise, and steps are short then."""
 _LONGEST = 800
 """Leapfrogs of its transition at most."""
 

@@ -90,7 +90,7 @@ def fit(
     fit_key, sample_key = jax.random.split(key)
     params = chain.fit(network, one, fit_key).params
     parts = min(_PARTS, networks)
-    rows, params = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (parts, *leaf.shape[1:])), (one, params))
+    rows, params = jax.tree.map(lambda leaf: jnp.repeat(leaf, parts, axis=0), (one, params))
     positions, trace = chain.sample(network, rows, params, sample_key, -(-networks // parts))
     sampled = positions.reshape(-1, network.dim)[:networks]
     expected = np.mean(trace.expected_logdensity, axis=0)
