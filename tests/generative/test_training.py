@@ -78,6 +78,15 @@ def test_an_interrupted_run_keeps_where_it_was(grey, tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(weights(resumed), weights(whole), strict=True))
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises; in a process that was started in the background it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_waits_for_the_compiler():
     def press(x):
         signal.raise_signal(signal.SIGINT)
