@@ -39,10 +39,11 @@ def table(tmp_path_factory):
 
 def test_fit_and_predict(table, tmp_path, capsys):
     model, out = tmp_path / "model.ergodic", tmp_path / "predictions.csv"
-    small = ["--hidden", "4", "--networks", "20", "--effort", "0.05"]
+    small = ["--hidden", "4", "--hidden", "3", "--networks", "20", "--effort", "0.05"]
     assert not cli(["bnn", "fit", str(table), "--target", "y", "-o", str(model), *small])
-    assert "20 networks of 4 units given 30 rows of 2 columns" in capsys.readouterr().out
+    assert "20 networks of 4 and 3 units given 30 rows of 2 columns" in capsys.readouterr().out
     assert len(np.unique(load(model).positions, axis=0)) == 20  # drawn in parts, each its own
+    assert load(model).network.hidden == (4, 3)
     new = write(tmp_path / "new.csv", ["b", "a"], [[0.0, -1.0], [0.0, 1.0]])
     assert not cli(["bnn", "predict", str(model), str(new), "-o", str(out)])
     with out.open() as file:

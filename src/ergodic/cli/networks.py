@@ -19,7 +19,9 @@ def fit(
     table: Annotated[Path, typer.Argument(help="A CSV file of numbers, with a header.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="The fitted networks.")] = Path("network.ergodic"),
-    hidden: Annotated[int, typer.Option(help="Units of the hidden layer.")] = 50,
+    hidden: Annotated[
+        list[int] | None, typer.Option(help="Units of the hidden layer, 50 unless told; again for a further layer.")
+    ] = None,
     networks: Annotated[int, typer.Option(help="Networks to sample.")] = 200,
     effort: Annotated[
         float, typer.Option(help="Length of the chain's transitions in units of the default; time grows with it.")
@@ -35,21 +37,22 @@ def fit(
     from ..validation import positive_float, positive_int
 
     positive_float(effort, "effort")
-    positive_int(hidden, "hidden")
+    layers = tuple(positive_int(units, "hidden") for units in hidden or (50,))
     positive_int(networks, "networks")
     _apart(out, table)
     require_writable(out)
     features, x, y = training_rows(table, target)
     with console.status("tuning and sampling"):
         fitted, expected = run(
-            x, y, features, target, jax.random.key(seed), hidden=(hidden,), networks=networks, effort=effort
+            x, y, features, target, jax.random.key(seed), hidden=layers, networks=networks, effort=effort
         )
     fitted.save(out)
     mixture = fitted.predict(x)
     middle, late = (float(expected[round(part * (len(expected) - 1))]) for part in (0.5, 0.8))
+    units = " and ".join(map(str, layers))
     rising = " (still rising: raise --effort)" if expected[-1] - late > 0.05 * len(y) else ""
     say(
-        f"{networks} networks of {hidden} units given {len(y)} rows of {len(features)} columns\n"
+        f"{networks} networks of {units} units given {len(y)} rows of {len(features)} columns\n"
         f"predictors {', '.join(features)}\n"
         f"E log p(w, y) along the chain  {expected[0]:.1f} → {middle:.1f} → {expected[-1]:.1f}{rising}\n"
         f"on the rows it was fitted to   RMSE {mixture.rmse(y):.4g}, {100 * mixture.coverage(y, 0.9):.0f} % of them in "
