@@ -124,7 +124,7 @@ def test_without_noise_the_stochastic_kernel_is_hmc(x64):
 def test_parts_of_the_rows_are_unbiased_estimates(data):
     positions = jax.random.normal(jax.random.key(0), (3, NETWORK.dim))
     estimate = parts(NETWORK, data, 6)
-    value, force = jax.vmap(lambda key: estimate(positions, key))(jax.random.split(jax.random.key(1), 300))
+    value, force = jax.jit(jax.vmap(lambda key: estimate(positions, key)))(jax.random.split(jax.random.key(1), 300))
     exact_value, exact_force = NETWORK.density(data)(positions)
     for found, exact in ((value, exact_value), (force, exact_force)):
         error = np.std(found, axis=0) / np.sqrt(300) + 1e-3

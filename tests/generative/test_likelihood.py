@@ -19,14 +19,24 @@ def linear():
     return decoder, np.asarray(images)
 
 
-def test_within_a_twentieth_of_a_nat_of_the_exact_value(linear):
-    """The bar. Its own error is about 0.013 over these images, so it fails by chance about once in 10,000."""
-    decoder, images = linear
-    found = log_likelihood(decoder, images, jax.random.key(3), Annealing(2500, 2, 16))
+@pytest.mark.parametrize(
+    ("images", "temperatures", "error", "off"),
+    [
+        pytest.param(30, 1000, 0.06, 0.2, id="in small"),
+        pytest.param(100, 2500, 0.02, 0.05, id="the bar", marks=pytest.mark.slow),
+    ],
+)
+def test_close_to_the_exact_value(linear, images, temperatures, error, off):
+    """The bar, a twentieth of a nat, is four of its own errors (0.013) wide: it fails by chance once in 10,000.
+
+    In small the error is 0.04, and the tolerance five of it.
+    """
+    decoder, images = linear[0], linear[1][:images]
+    found = log_likelihood(decoder, images, jax.random.key(3), Annealing(temperatures, 2, 16))
     summary = found.summary()
     gap = float(np.mean(found.value - np.asarray(decoder.exact(jnp.asarray(images)))))
-    assert summary["error"] < 0.02 and summary["effective"] > 8
-    assert abs(gap) < 0.05
+    assert summary["error"] < error and summary["effective"] > 8
+    assert abs(gap) < off
     # Weighted draws have the posterior's mean: known, and 32 latents are tested at once.
     weight, noise = np.asarray(decoder.layer.weight, float), decoder.noise
     covariance = np.linalg.inv(np.eye(32) + weight @ weight.T / noise**2)
@@ -34,7 +44,7 @@ def test_within_a_twentieth_of_a_nat_of_the_exact_value(linear):
     w = np.exp(found.log_weight - found.log_weight.max(axis=0))
     estimate = np.einsum("cn,cnd->nd", w, found.draws) / w.sum(axis=0)[:, None]
     error = np.sqrt(np.diag(covariance))[None, :] / np.sqrt(found.effective)[:, None]
-    assert np.mean(((estimate - mean) / error) ** 2) < 1.5  # about 1 for 3,200 of them
+    assert np.mean(((estimate - mean) / error) ** 2) < 1.5  # about 1, over 32 latents an image
 
 
 def test_the_sandwich_holds_the_truth_between(linear):

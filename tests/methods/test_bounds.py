@@ -29,7 +29,7 @@ def _bound(method, density, params, key):
     return density(x)[0] + params.entropy()
 
 
-@pytest.mark.parametrize("target_name", ["gaussian", "wave2"])
+@pytest.mark.parametrize("target_name", ["gaussian", pytest.param("wave2", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "method",
     [

@@ -17,7 +17,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("dim", [1, 4, 10])
+@pytest.mark.parametrize("dim", [*(pytest.param(dim, marks=pytest.mark.slow) for dim in (1, 4)), 10])
 def test_log_z_of_gaussians(variant, dim):
     """Unnormalised N(m, diag s²): |estimate - exact| < 4.5 of its own standard error, failure probability 7e-6."""
     scale = jnp.linspace(0.5, 1.5, dim)
@@ -30,7 +30,12 @@ def test_log_z_of_gaussians(variant, dim):
     assert abs(estimate - exact) < 4.5 * error
 
 
-@pytest.mark.parametrize("name", PAPER_SIX)
+FAST = ("dual-moon", "wave1")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in PAPER_SIX]
+)
 def test_log_z_of_the_six_targets(name):
     """Against quadrature, within 4.5 standard errors, failure probability 7e-6; E[log π*] likewise."""
     target = eg.targets.get(name)
