@@ -11,7 +11,7 @@ STUDIES = {
     "digits": "results/generative-digits",
     "mnist": "results/generative-mnist",
     "bnn": "results/bnn",
-    "start": "results/network-start",
+    "choices": "results/network-choices",
 }
 DOCUMENTS = (Path("docs/results.md"), Path("docs/bnn.md"))
 
