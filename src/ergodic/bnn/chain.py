@@ -147,13 +147,18 @@ def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
 
 
 def parts(network: Network, data: Data, count: int) -> StochasticDensity:
-    """Estimates of log p(w, y) and its force from one of ``count`` parts of the rows, one for the whole ensemble."""
-    size = data.rows // count
+    """Estimates of log p(w, y) and its force from one of ``count`` parts of the rows, one for the whole ensemble.
+
+    Part k are the rows from k n/K to (k + 1) n/K, rounded down; of a part that is a row short, one counts for nothing.
+    """
+    size = -(-data.rows // count)
 
     def estimate(positions: Array, key: Array) -> tuple[Array, Array]:
-        rows = jax.random.randint(key, (), 0, count) * size + jnp.arange(size)
+        part = jax.random.randint(key, (), 0, count)
+        first, after = part * data.rows // count, (part + 1) * data.rows // count
+        rows = first + jnp.arange(size)
         few = Data(data.x[rows], data.y[rows])
-        times = data.rows / size
+        times = jnp.where(rows < after, float(count), 0.0).astype(data.y.dtype)
         return jax.vmap(jax.value_and_grad(lambda flat: network.logdensity(flat, few, times)))(positions)
 
     return estimate

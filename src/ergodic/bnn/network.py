@@ -106,11 +106,11 @@ class Network:
         return -0.5 * weights + shape * log_precision - rate * jnp.exp(log_precision)
 
     def logdensity(
-        self, flat: Float[Array, "dim"], data: Data, times: float | Float[Array, ""] = 1.0
+        self, flat: Float[Array, "dim"], data: Data, times: float | Float[Array, "rows"] = 1.0
     ) -> Float[Array, ""]:
-        """log p(w, τ, y), the likelihood counted ``times`` over: as often as these rows stand for all."""
+        """log p(w, τ, y), every row's likelihood counted ``times`` over: as often as it stands for others."""
         position = self.layout.unravel(flat)
-        return self.log_prior(position) + times * jnp.sum(self.log_likelihood(position, data))
+        return self.log_prior(position) + jnp.sum(times * self.log_likelihood(position, data))
 
     def density(self, data: Data) -> BatchedDensity:
         """log p(w, τ, y) and its force, for many positions; one alone is faster without a batch's axis."""

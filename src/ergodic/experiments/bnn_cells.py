@@ -19,6 +19,7 @@ from ..bnn.splits import Splits
 from ..datasets.tables import load_table
 from ..storage import read_arrays, write_atomically
 from .bnn_methods import finite
+from .results import commit
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Cell:
             "table": self.table,
             "label": self.label,
             "settings": asdict(self.way),
+            "commit": commit(),
             "seconds": float(seconds[0]),
             "processor_seconds": float(seconds[-1]),
             "rows": splits.data.rows,

@@ -36,7 +36,7 @@ def write_results(
         "config": config,
         "versions": {
             "ergodic": __version__,
-            "commit": _commit(),
+            "commit": commit(),
             "python": platform.python_version(),
             **{package: version(package) for package in ("jax", "jaxlib", "numpy")},
         },
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit of the source tree this runs from, marked when it has uncommitted changes; None outside of one."""
     here = Path(__file__).resolve().parent.parent
 
