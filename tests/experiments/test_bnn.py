@@ -8,6 +8,7 @@ import pytest
 from ergodic.errors import ConfigError
 from ergodic.experiments import bnn as study
 from ergodic.experiments.bnn import EXACT, TUNED, reproduce
+from ergodic.experiments.bnn_methods import finite, ran_away
 from ergodic.experiments.bnn_tables import PUBLISHED, difference_table, score_table
 
 
@@ -66,3 +67,12 @@ def test_tables_pair_splits():
     assert np.all([len(row) == 2 for row in table])
     assert table[3] == ["· processor seconds", "1,234"]
     assert score_table(cells, ["boston"], [])["rows"] == []
+    cells[1]["away"] = 0.25
+    shown = score_table(cells, ["boston"], ["HEI", "SGHMC"])["rows"]
+    assert shown[8] == ["· networks that ran away", "25.0%"] and len(shown) == len(table) + 1
+
+
+def test_networks_that_ran_away_are_networks_of_zeros():
+    positions = np.array([[1.0, -2.0], [1.0, 101.0], [np.nan, 0.0]])
+    assert ran_away(positions).tolist() == [False, True, True]
+    assert np.array_equal(finite(positions), [[1.0, -2.0], [0.0, 0.0], [0.0, 0.0]])

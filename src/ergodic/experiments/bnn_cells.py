@@ -18,7 +18,7 @@ from ..bnn.prediction import predict, score
 from ..bnn.splits import Splits
 from ..datasets.tables import load_table
 from ..storage import read_arrays, write_atomically
-from .bnn_methods import finite
+from .bnn_methods import finite, ran_away
 from .results import commit
 
 
@@ -72,6 +72,7 @@ class Cell:
             "seconds": float(seconds[0]),
             "processor_seconds": float(seconds[-1]),
             "rows": splits.data.rows,
+            "away": float(np.mean(ran_away(arrays["positions"]))),
             "scores": scores,
             "sd": spreads,
             "agreement": agreements,

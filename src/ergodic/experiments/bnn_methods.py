@@ -156,5 +156,9 @@ def ensemble_grid(scale: float) -> list[Members]:
 
 def finite(positions: np.ndarray) -> np.ndarray:
     """Networks that ran away predict nothing: they become networks of zeros, with noise 1."""
-    good = np.all(np.abs(positions) < _AWAY, axis=-1, keepdims=True)
-    return np.where(good, positions, 0.0)
+    return np.where(ran_away(positions)[..., None], 0.0, positions)
+
+
+def ran_away(positions: np.ndarray) -> np.ndarray:
+    """Of every network, whether a weight is not finite or too large for it to predict anything."""
+    return ~np.all(np.abs(positions) < _AWAY, axis=-1)

@@ -57,6 +57,9 @@ def score_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[st
         shown = [" / ".join(f"{100 * v.mean():.0f} %" for v in pair) if len(pair[0]) else "" for pair in covered]
         rows.append(["· in 50 and 90 % intervals", *shown])
         rows.append(["· processor seconds", *(_seconds(cells, name, label) for name in tables)])
+        away = [(_of(cells, name, label) or {}).get("away") for name in tables]
+        if any(away):
+            rows.append(["· networks that ran away", *("" if part is None else f"{part:.1%}" for part in away)])
     for label, values in PUBLISHED.items():
         by_name = dict(zip(ORDER, values, strict=True))
         if labels and set(tables) & set(by_name):
@@ -64,7 +67,8 @@ def score_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[st
     return {
         "title": "Table 5: test log-likelihood of Bayesian networks",
         "note": "Mean and standard error over splits, of the mixture over sampled networks, in the target's own units. "
-        "Processor seconds of all splits, cores added up: compiling, tuning and drawing.",
+        "Processor seconds of all splits, cores added up: compiling, tuning and drawing. "
+        "Networks that ran away (a weight of 100) are judged as networks of zeros.",
         "columns": ["", *tables],
         "rows": rows,
     }
