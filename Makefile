@@ -38,8 +38,8 @@ reproduce-entropy reproduce-synthetic: reproduce-%: $(VENV)/.installed
 	$(BIN)/ergodic reproduce $* --preset cpu --out results/$*
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.core --out results/core
-	$(BIN)/python -m benchmarks.settings --out results/settings
+	$(BIN)/python -m ergodic_studies.bench.core --out results/core
+	$(BIN)/python -m ergodic_studies.bench.hei_settings --out results/settings
 
 # The environment -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-from ergodic.datasets.registry import Collection, File, Origin
+from ergodic.runtime.data_registry import Collection, File, Origin
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -50,7 +50,7 @@ def serving(folder):
 @contextmanager
 def at_home(monkeypatch, tmp_path):
     """A mirror of ``tmp_path/origin`` that is used for fetching, an empty ERGODIC_DATA and an empty cache."""
-    from ergodic.datasets import locate
+    from ergodic.runtime import data_files as locate
 
     for name in ("origin", "data", "cache"):
         (tmp_path / name).mkdir()

@@ -7,8 +7,8 @@ import pytest
 
 import ergodic as eg
 from ergodic.certificate import Certificate, Finding
-from ergodic.experiments.planted import CASES, chain, gaussian
-from ergodic.programs import Cost
+from ergodic.runtime.programs import Cost
+from ergodic_studies.bench.planted import CASES, chain, gaussian
 
 
 @pytest.fixture(scope="module")

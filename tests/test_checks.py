@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import pytest
 
 import ergodic as eg
-from ergodic.checks import check_target
+from ergodic.tuning.checks import check_target
 
 KEY = jax.random.key(0)
 

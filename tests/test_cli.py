@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ergodic.cli import main
-from ergodic.cli.studies import show_tables
+from ergodic_studies.commands.studies import show_tables
 
 MODEL = """
 import jax.numpy as jnp
@@ -237,7 +237,7 @@ def test_ctrl_c_is_said(capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ergodic.checks.check_target", interrupted)
+    monkeypatch.setattr("ergodic.tuning.checks.check_target", interrupted)
     code, _, err = run(capsys, "check", "gaussian")
     assert code == 130 and "interrupted" in err
 
@@ -249,8 +249,8 @@ def test_debug_shows_the_traceback(model):
 
 @pytest.mark.parametrize("letters", ["d", pytest.param("abcdef", marks=pytest.mark.slow)])
 def test_demo_writes_table_figure_and_results(capsys, tmp_path, monkeypatch, letters):
-    from ergodic.experiments import demo
     from ergodic.targets.synthetic import PAPER_SIX, SYNTHETIC
+    from ergodic_studies import demo
 
     names = tuple(name for name in PAPER_SIX if SYNTHETIC[name].letter in letters)
     monkeypatch.setattr(demo, "run", functools.partial(demo.run, names=names))

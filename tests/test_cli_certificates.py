@@ -36,7 +36,7 @@ def test_certify_refuses_what_it_cannot_use(fitted, capsys):
 
 
 def test_the_calibration_runs_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
-    from ergodic.experiments import calibration
+    from ergodic_studies.bench import calibration
 
     monkeypatch.setattr(calibration, "CASES", calibration.CASES[4:6])
     monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Preset((2,), (1,), 1_000))

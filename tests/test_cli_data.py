@@ -3,7 +3,7 @@
 import pytest
 
 from ergodic.cli import main
-from ergodic.datasets import registry
+from ergodic.runtime import data_registry as registry
 from mirror_ergodic import at_home, toy
 
 

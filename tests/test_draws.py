@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic import summary as module
-from ergodic.summary import Part, summarise
+from ergodic.diagnostics import summary as module
+from ergodic.diagnostics.summary import Part, summarise
 from ergodic.target import Model
 
 

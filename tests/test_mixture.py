@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from ergodic.kernels.metric import Dense, Diagonal, LowRank
-from ergodic.mixture import KernelMixture
+from ergodic.charts.linear import Dense, Diagonal, LowRank
+from ergodic.initial.mixture import KernelMixture
 from statistics_ergodic import z_of_mean
 
 DIM = 3

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic import programs
 from ergodic.diagnostics.health import worries
+from ergodic.runtime import programs
 
 
 def test_the_same_key_gives_the_same_draws_and_another_does_not(gaussian_sampler):

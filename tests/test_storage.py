@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save as to_bytes
 
 import ergodic as eg
-from ergodic import storage
+from ergodic.runtime import files, sampler_files
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_flipped_byte_in_the_arrays_is_noticed(saved, gaussian_sampler):
 
 
 def _rewrite(path, change):
-    header, arrays = storage.read(path)
+    header, arrays = sampler_files.read(path)
     change(header, arrays)
     path.write_bytes(to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
 
@@ -117,7 +117,7 @@ def test_unknown_methods_and_settings_are_named(saved, gaussian_sampler):
 def test_a_missing_or_misshapen_array_is_named(saved, gaussian_sampler):
     def drop(header, arrays):
         del arrays["params/initial/mean"]
-        header["sha256"] = storage.digest(arrays)
+        header["sha256"] = files.digest(arrays)
 
     original = saved.read_bytes()
     _rewrite(saved, drop)
@@ -126,7 +126,7 @@ def test_a_missing_or_misshapen_array_is_named(saved, gaussian_sampler):
 
     def reshape(header, arrays):
         arrays["params/transitions/log_step"] = np.zeros((3, 2), np.float32)
-        header["sha256"] = storage.digest(arrays)
+        header["sha256"] = files.digest(arrays)
 
     saved.write_bytes(original)
     _rewrite(saved, reshape)

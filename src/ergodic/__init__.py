@@ -11,15 +11,15 @@ from . import targets
 from ._version import __version__
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
+from .api import fit, fit_many, load
 from .certificate import Certificate
 from .draws import Draws
-from .errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
 from .family import Family
+from .family_sampler import FamilyDraws, FamilySampler
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
-from .refining import refine
-from .sampler import Sampler, fit
-from .samplers import FamilyDraws, FamilySampler, fit_many
-from .storage import load
+from .methods.refined import refine
+from .runtime.errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
+from .sampler import Sampler
 from .target import Model, Reference, Target, Truth
 
 __all__ = [

@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .programs import Cost
+from .runtime.programs import Cost
 
 VERDICTS = ("passed", "failed", "inconclusive")
 

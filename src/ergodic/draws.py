@@ -11,13 +11,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .errors import ConfigError
-from .programs import Cost, compiled
+from .runtime.errors import ConfigError
+from .runtime.programs import Cost, compiled
+from .runtime.validation import positive_int
 from .target import Layout, Target
-from .validation import positive_int
 
 if TYPE_CHECKING:
-    from .summary import Summary
+    from .diagnostics.summary import Summary
 
 _CONSTRAIN_CHUNK = 1 << 14
 
@@ -150,7 +150,7 @@ class Draws:
         below it.
         """
         from .diagnostics.health import worries
-        from .summary import summarise_draws
+        from .diagnostics.summary import summarise_draws
 
         return replace(summarise_draws(self, rows), worries=tuple(worries(self)))
 

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .errors import TargetError
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
+from .runtime.errors import TargetError
 from .target import Density, Layout, Target
 
 _AT_ONCE = 1 << 12

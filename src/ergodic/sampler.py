@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import jax
@@ -15,10 +15,12 @@ from jaxtyping import Array
 from ._version import __version__
 from .certificate import Certificate
 from .draws import Draws
-from .errors import ConfigError, DrawsWarning
-from .programs import Cost
+from .runtime.errors import ConfigError, DrawsWarning
+from .runtime.files import named_leaves
+from .runtime.programs import Cost
+from .runtime.sampler_files import write
+from .runtime.validation import positive_int
 from .target import Target
-from .validation import positive_int
 
 
 @dataclass(eq=False)
@@ -92,8 +94,6 @@ class Sampler:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
-        from .storage import save
-
         save(self, path)
 
     def __repr__(self) -> str:
@@ -101,21 +101,6 @@ class Sampler:
             f"Sampler({self.method.name} on '{self.target.name}', dim={self.target.dim}, "
             f"tuned in {self.cost.run_seconds:.2f} s + {self.cost.compile_seconds:.2f} s compile)"
         )
-
-
-def fit(target: Target, key: Array, method: Any = None, *, progress: bool | None = None) -> Sampler:
-    """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's."""
-    if not isinstance(target, Target):
-        raise ConfigError(
-            f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
-        )
-    if method is None:
-        from .methods import GEI
-
-        method = GEI()
-    if isinstance(method, type) or not hasattr(method, "fit"):
-        raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
-    return method.fit(target, require_key(key), progress=progress)
 
 
 def warn_of_lost(logdensity: np.ndarray) -> None:
@@ -134,3 +119,26 @@ def require_key(key: Any) -> Array:
     if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32):
         return key
     raise ConfigError(f"key must be a JAX random key such as jax.random.key(0), not {key!r}")
+
+
+def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None = None) -> None:
+    """Write a sampler to ``path``; with ``members``, one whose parameters are a family's."""
+    arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in named_leaves(sampler.params)}
+    arrays |= {f"record/{name}": np.asarray(column) for name, column in sampler.record.items()}
+    header = {
+        "method": sampler.method.name,
+        "config": asdict(sampler.method),
+        "target": describe(sampler.target),
+        "source": sampler.source,
+        "cost": asdict(sampler.cost),
+        "certificate": None if sampler.certificate is None else sampler.certificate.to_dict(),
+        **({} if members is None else {"members": members}),
+    }
+    write(path, header, arrays)
+
+
+def describe(target: Target) -> dict[str, Any]:
+    """What a file says of its target: name, dimension, dtype, and the shape of every leaf."""
+    layout = target.layout
+    leaves = {path: list(shape) for path, shape in zip(layout.paths, layout.shapes, strict=True)}
+    return {"name": target.name, "dim": target.dim, "dtype": str(target.dtype), "leaves": leaves}

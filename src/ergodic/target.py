@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .errors import TargetError
 from .initial import DiagonalGaussian
-from .validation import finite_float
+from .runtime.errors import TargetError
+from .runtime.validation import finite_float
 
 LogDensity = Callable[[Any], Array]
 

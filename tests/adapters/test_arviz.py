@@ -5,7 +5,7 @@ import pytest
 
 import ergodic as eg
 from ergodic.adapters import arviz as adapter
-from ergodic.programs import Cost
+from ergodic.runtime.programs import Cost
 
 SIGMA = np.array([15.0, 10.0, 16.0, 11.0])
 Y = np.array([28.0, 8.0, -3.0, 7.0])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ergodic as eg
-from ergodic.adapters.models import resolve, resolve_source
+from ergodic.adapters.sources import resolve, resolve_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NUMPYRO = """

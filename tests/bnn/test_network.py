@@ -12,9 +12,9 @@ from ergodic.bnn.network import Data, Network
 from ergodic.bnn.prediction import Mixture, predict, score
 from ergodic.bnn.scaling import Scaling
 from ergodic.bnn.start import MeanField
-from ergodic.errors import ConfigError
 from ergodic.kernels import HMC, start
 from ergodic.kernels.stochastic import StochasticHMC
+from ergodic.runtime.errors import ConfigError
 
 NETWORK = Network(2, (3,))
 

@@ -7,7 +7,7 @@ import pytest
 
 from ergodic.bnn import over_splits as module
 from ergodic.bnn.over_splits import over_splits
-from ergodic.programs import compiled
+from ergodic.runtime.programs import compiled
 
 
 def walked(scale, start, key):

@@ -7,10 +7,10 @@ import pytest
 
 from ergodic.bnn.csv_table import new_rows, read_csv, training_rows
 from ergodic.bnn.fitted import load
-from ergodic.bnn.splits import Splits
 from ergodic.cli import main
 from ergodic.datasets.tables import load_table
-from ergodic.errors import DataError
+from ergodic.runtime.errors import DataError
+from ergodic_studies.paper.network_splits import Splits
 
 
 def cli(words):

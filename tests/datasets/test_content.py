@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ergodic.datasets import content
-from ergodic.errors import DataError
+from ergodic.runtime.errors import DataError
 
 AGAIN = r"is damaged: .*{}.*; fetch it again: ergodic data fetch mnist"
 

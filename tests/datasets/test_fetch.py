@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from data_ergodic import data_folder
-from ergodic.datasets import content, fetch, registry
-from ergodic.errors import ConfigError, DataError
+from ergodic.datasets import content, fetch
+from ergodic.runtime import data_registry as registry
+from ergodic.runtime.errors import ConfigError, DataError
 from mirror_ergodic import at_home, toy
 
 

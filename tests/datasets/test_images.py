@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from data_ergodic import data_folder
-from ergodic.datasets import images, locate
+from ergodic.datasets import images
 from ergodic.datasets.content import read_idx
-from ergodic.errors import ConfigError, DataError
+from ergodic.runtime import data_files as locate
+from ergodic.runtime.errors import ConfigError, DataError
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ergodic.datasets import locate
-from ergodic.errors import DataError
+from ergodic.runtime import data_files as locate
+from ergodic.runtime.errors import DataError
 
 
 @pytest.fixture

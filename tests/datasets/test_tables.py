@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from data_ergodic import data_folder
-from ergodic.datasets import locate
 from ergodic.datasets.splits import pbp_splits
 from ergodic.datasets.tables import Table, load_table, table_names
-from ergodic.errors import ConfigError, DataError
+from ergodic.runtime import data_files as locate
+from ergodic.runtime.errors import ConfigError, DataError
 
 SIZES = {"boston": (506, 13), "concrete": (1030, 8), "wine": (1599, 11), "yacht": (308, 6), "diabetes": (442, 10)}
 

@@ -7,11 +7,11 @@ import pytest
 
 import ergodic as eg
 from ergodic.diagnostics.functions import Bounded, Functions, Tails, frame
-from ergodic.diagnostics.hypotheses import average, smallest, symmetric
-from ergodic.diagnostics.rhat import nested_rhat
 from ergodic.diagnostics.starts import two_heaps
 from ergodic.diagnostics.stationarity import probe
 from ergodic.diagnostics.stein import identities, kernel_discrepancy, stein_kernel
+from ergodic.statistics.hypotheses import average, smallest, symmetric
+from ergodic.statistics.rhat import nested_rhat
 
 N = 4_000
 COVARIANCE = np.array([[2.0, 1.5, 0.0], [1.5, 1.6, 0.2], [0.0, 0.2, 0.01 + 0.1]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ergodic.diagnostics.hypotheses import average, groups, smallest, symmetric, two_averages, two_samples
+from ergodic.statistics.hypotheses import average, groups, smallest, symmetric, two_averages, two_samples
 
 RNG = np.random.default_rng(0)
 

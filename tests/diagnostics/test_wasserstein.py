@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.diagnostics.wasserstein import noise_floor, sliced_wasserstein
+from ergodic.statistics.wasserstein import noise_floor, sliced_wasserstein
 
 
 def test_a_shift_has_the_distance_it_should():

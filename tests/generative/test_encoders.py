@@ -5,15 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodic.errors import ConfigError
 from ergodic.generative import HVAE, HVI, VAE, Ergodic
+from ergodic.generative.architectures import architecture
+from ergodic.generative.decoders import LinearGaussian
+from ergodic.generative.encoders import Posterior
 from ergodic.generative.ergodic import Coordinates, carried
 from ergodic.generative.importance import importance_bound
 from ergodic.generative.joint import joint, log_prior
-from ergodic.models.architectures import architecture
-from ergodic.models.decoders import LinearGaussian
-from ergodic.models.encoders import Posterior
-from ergodic.models.layers import Dense
+from ergodic.generative.layers import Dense
+from ergodic.runtime.errors import ConfigError
 
 ARCHITECTURE = architecture(64)
 ENCODERS = (
@@ -155,7 +155,7 @@ def test_hamiltonian_bounds_do_not_exceed_the_evidence(linear, encoder):
         parameters["log_step"] = jnp.full(3, -2.0)
     else:
         from ergodic.kernels import HMC
-        from ergodic.models.mlp import init_mlp
+        from ergodic.tuning.mlp import init_mlp
 
         parameters["transitions"] = HMC(3).init(jax.random.key(6), 1, 3, jnp.float32, (0.1, 0.2))
         network = init_mlp(jax.random.key(7), 9, 8, 6, jnp.float32)

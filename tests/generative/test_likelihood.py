@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ergodic.generative.decoders import LinearGaussian
+from ergodic.generative.layers import Dense
 from ergodic.generative.likelihood import Annealing, log_likelihood, sandwich, spaced
-from ergodic.models.decoders import LinearGaussian
-from ergodic.models.layers import Dense
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from ergodic.cli import main
-from ergodic.errors import ConfigError, ErgodicError, StorageError
 from ergodic.generative import VAE, Ergodic
 from ergodic.generative.training import Budget, Recipe, Stage, parse_budget, read_mark, train
-from ergodic.programs import compiled
+from ergodic.runtime.errors import ConfigError, ErgodicError, StorageError
+from ergodic.runtime.programs import compiled
 
 RECIPE = Recipe((Stage(VAE()), Stage(Ergodic(2, 1, start="encoder"))), batch=16)
 

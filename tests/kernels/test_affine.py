@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.charts.linear import Dense, Diagonal, LowRank
 from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams, along, landed
 from ergodic.kernels.leapfrog import leapfrog
-from ergodic.kernels.metric import Dense, Diagonal, LowRank
 from statistics_ergodic import two_sample_p, z_of_mean
 
 N = 50_000

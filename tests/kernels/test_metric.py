@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodic.kernels.metric import Dense, Diagonal, LowRank, at
+from ergodic.charts.linear import Dense, Diagonal, LowRank, at
 
 DIM, RANK = 5, 2
 FORMS = ("diagonal", "low rank", "dense")

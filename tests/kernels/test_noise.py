@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from ergodic.kernels.noise import noise
+from ergodic.runtime.noise import noise
 
 N, DIM, UNIFORMS = 20_000, 3, 2
 

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ergodic.charts.linear import Dense, Diagonal
 from ergodic.initial import DiagonalGaussian
+from ergodic.initial.mixture import KernelMixture
 from ergodic.kernels import Ensemble, start
 from ergodic.kernels.affine import AffineHMC, AffineParams
-from ergodic.kernels.metric import Dense, Diagonal
 from ergodic.kernels.tempered import log_ratio, temper, tempered, untemper, with_force
-from ergodic.mixture import KernelMixture
 
 DIM = 3
 

@@ -11,9 +11,9 @@ import pytest
 import ergodic as eg
 from ergodic.initial import DiagonalGaussian
 from ergodic.kernels import HMCParams
-from ergodic.models.mlp import MLP
 from ergodic.tuning.elbo import Elbo
 from ergodic.tuning.hvi_elbo import HVIParams, hvi_bound
+from ergodic.tuning.mlp import MLP
 
 N = 20_000
 

@@ -10,8 +10,8 @@ from safetensors.numpy import save as to_bytes
 from scipy import special
 
 import ergodic as eg
-from ergodic import storage
-from ergodic.kernels.metric import Dense, LowRank
+from ergodic.charts.linear import Dense, LowRank
+from ergodic.runtime import files, sampler_files
 from statistics_ergodic import z_of_mean
 
 DRAWS = 10_000
@@ -197,9 +197,9 @@ def test_a_saved_sampler_is_the_same_to_the_bit(fits, three_modes, wide, tmp_pat
 
 
 def damaged(path, change):
-    header, arrays = storage.read(path)
+    header, arrays = sampler_files.read(path)
     change(header, arrays)
-    header["sha256"] = storage.digest(arrays)
+    header["sha256"] = files.digest(arrays)
     path.write_bytes(to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic import programs
 from ergodic.methods import METHODS
 from ergodic.methods.ghmc import GHMC
+from ergodic.runtime import programs
 from statistics_ergodic import two_sample_p
 
 SMALL = GHMC(chains=20, leapfrogs=2, iterations=6, burn_in=5)
@@ -126,7 +126,7 @@ def test_it_mixes_on_the_authors_correlated_gaussian_as_theirs_does():
 
     Fixed seed: 8 of seeds 0 to 9 are; the other two are still on training's plateau after 5,000 iterations.
     """
-    from benchmarks.l2hmc import hmc_effective_size, l2hmc_effective_size
+    from ergodic_studies.bench.l2hmc import hmc_effective_size, l2hmc_effective_size
 
     learned, plain = l2hmc_effective_size(seed=0)["ess_per_step"], hmc_effective_size(0.1)["ess_per_step"]
     assert learned > 0.2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.diagnostics.wasserstein import noise_floor, sliced_wasserstein
+from ergodic.statistics.wasserstein import noise_floor, sliced_wasserstein
 
 # What the issue asks of one setting on the paper's targets (a) to (d): |-E[log π*] - exact|, median of 5 seeds.
 BARS = {"laplace": 0.10, "dual-moon": 0.02, "ring": 0.08, "gaussian": 0.03}

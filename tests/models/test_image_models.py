@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodic.errors import ConfigError
-from ergodic.models.architectures import architecture
-from ergodic.models.decoders import LinearGaussian, deconv_decoder, mlp_decoder
-from ergodic.models.deconvolution import Convolution, Deconvolution, init_kernel
-from ergodic.models.encoders import conv_encoder
-from ergodic.models.layers import Dense
+from ergodic.generative.architectures import architecture
+from ergodic.generative.decoders import LinearGaussian, deconv_decoder, mlp_decoder
+from ergodic.generative.deconvolution import Convolution, Deconvolution, init_kernel
+from ergodic.generative.encoders import conv_encoder
+from ergodic.generative.layers import Dense
+from ergodic.runtime.errors import ConfigError
 
 TILES = ((4, 7, (4, 4)), (4, 8, (1, 4)), (7, 14, (1, 1)), (7, 13, (1, 7)), (14, 28, (1, 14)), (14, 28, (2, 7)))
 

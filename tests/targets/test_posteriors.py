@@ -10,7 +10,7 @@ from scipy import special, stats
 
 import ergodic as eg
 from data_ergodic import data_folder
-from ergodic.errors import DataError
+from ergodic.runtime.errors import DataError
 from ergodic.targets import eight_schools, gp_poisson, time_series
 from ergodic.targets.bayesian import half_cauchy, half_normal, half_t3
 from ergodic.targets.linear_models import LeastSquares

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ergodic.kernels.metric import Dense, LowRank
-from ergodic.tuning.ensemble_metric import metric_of
+from ergodic.charts.fitting import metric_of
+from ergodic.charts.linear import Dense, LowRank
 
 
 def covariance(dim, condition, rng):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.charts.linear import Diagonal
 from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams
-from ergodic.kernels.metric import Diagonal
 from ergodic.tuning.greedy import FINE, REPEAT, SEARCH, TRANSIENT, advance, begin
 
 DIM, N = 5, 400

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.charts.linear import Dense
+from ergodic.initial.mixture import KernelMixture
 from ergodic.kernels.affine import AffineHMC, AffineParams
 from ergodic.kernels.ensemble import start
-from ergodic.kernels.metric import Dense
-from ergodic.mixture import KernelMixture
-from ergodic.refining import judge, shortened
-from ergodic.tuning.refine import Fixed, Refinement, Tuned, propose, stretched
+from ergodic.methods.refined import judge, shortened
+from ergodic.tuning.shortening import Fixed, Refinement, Tuned, propose, stretched
 
 KEY = jax.random.key(3)
 KERNEL = AffineHMC()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.charts.linear import Dense, LowRank
 from ergodic.kernels.affine import AffineHMC
-from ergodic.kernels.metric import Dense, LowRank
 from ergodic.methods.gei import params_of_tempered
 from ergodic.sampler import Sampler
 from ergodic.tuning.tempering import anneal, gaussian_around

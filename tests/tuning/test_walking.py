@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.charts.fitting import metric_of
 from ergodic.initial import diagonal
+from ergodic.initial.mixture import KernelMixture
 from ergodic.kernels import Ensemble
 from ergodic.kernels.affine import AffineHMC
-from ergodic.mixture import KernelMixture
-from ergodic.tuning.ensemble_metric import metric_of
 from ergodic.tuning.walking import pilot, prune, remembered, rescued, retune, still
 
 KERNEL, N = AffineHMC(), 128

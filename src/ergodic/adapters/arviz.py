@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .._version import __version__
-from ..errors import ConfigError, DrawsWarning
-from ..programs import compiled
+from ..runtime.errors import ConfigError, DrawsWarning
+from ..runtime.programs import compiled
 from ..target import Target, leaf_name
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 from ..draws import Draws
-from ..errors import ConfigError, StorageError
-from ..storage import require_writable, write_atomically
+from ..runtime.errors import ConfigError, StorageError
+from ..runtime.files import require_writable, write_atomically
 from ..target import leaf_name
 from .zarr_store import remove, sole_writer, work_folder
 

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import TargetError
 from ..initial import DiagonalGaussian
+from ..runtime.errors import TargetError
 
 PRIOR_DRAWS = 1000
 _PRIOR_VALUES = 50_000_000

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..errors import ConfigError, TargetError
+from ..runtime.errors import ConfigError, TargetError
 from ..target import Model, Target
 from .languages import check_labels, prior_draws, prior_from_draws, reason, traced, tracing
 from .numpyro_sites import constants, is_auxiliary, sites_of, trace

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..errors import TargetError
+from ..runtime.errors import TargetError
 from .languages import default_dims
 
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..errors import ConfigError, TargetError
+from ..runtime.errors import ConfigError, TargetError
 from ..target import Model, Target
 from .languages import default_dims, prior_draws, prior_from_draws, reason, traced, tracing
 

@@ -28,15 +28,15 @@ import jax
 import numpy as np
 from jaxtyping import Array as Key
 
-from ..drawing import batches, by_index, default_chunk
+from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..draws import Batch, Draws, constrained
-from ..errors import ConfigError, StorageError
-from ..programs import Cost, Stopwatch
-from ..progress import Progress
+from ..runtime.drawing import batches, by_index, default_chunk
+from ..runtime.errors import ConfigError, StorageError
+from ..runtime.programs import Cost, Stopwatch
+from ..runtime.progress import Progress
+from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
-from ..summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..target import Target, leaf_name
-from ..validation import positive_int
 from .arviz import plain
 from .files import file_name, inference_data
 from .zarr_store import COMMIT, Array, Store, read_metadata, remove, sole_writer, sweep

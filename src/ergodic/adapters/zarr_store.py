@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import StorageError
+from ..runtime.errors import StorageError
 
 COMMIT = ".zmetadata"
 _COMPRESSOR = {"id": "zstd", "level": 1}

@@ -28,12 +28,12 @@ import optax
 from jaxtyping import Array, Float
 
 from ..chain import ChainParams, Trace, advance
-from ..errors import ConfigError
 from ..kernels import HMC, Ensemble, HMCParams, start
 from ..kernels.stochastic import StochasticDensity, StochasticHMC
+from ..runtime.errors import ConfigError
+from ..runtime.validation import boolean, numbers, optional, positive_float, positive_int, settle
 from ..tuning.acceptance import check_acceptance
 from ..tuning.emlbo import frozen_runs
-from ..validation import boolean, numbers, optional, positive_float, positive_int, settle
 from .network import Data, Network
 from .over_splits import over_splits
 from .start import MeanField
@@ -133,7 +133,7 @@ class NetworkChain:
 def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
     """Ours: the appendix's 50 transitions, each of as many leapfrogs as a fixed amount of arithmetic buys.
 
-    P0 is a tenth as wide (`python -m benchmarks.network_choices`), and step sizes go by acceptance. ``scale`` shortens.
+    P0 is a tenth as wide (`python -m ergodic_studies.bench.network_choices`), and step sizes go by acceptance. ``scale`` shortens.
     """
     passes = _ROW_PASSES * math.sqrt(max(1.0, _FEW / rows))
     return NetworkChain(

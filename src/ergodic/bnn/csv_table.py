@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from ..errors import DataError
+from ..runtime.errors import DataError
 
 _FEWEST = 10
 _LARGEST = 1e100

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._version import __version__
-from ..errors import StorageError
-from ..storage import digest, read_arrays, write_atomically
+from ..runtime.errors import StorageError
+from ..runtime.files import digest, read_arrays, write_atomically
 from .chain import long_chain
 from .network import Data, Network
 from .prediction import Mixture, predict

@@ -24,11 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian
 from ..kernels.ensemble import BatchedDensity
+from ..runtime.errors import ConfigError
+from ..runtime.validation import positive_float, positive_int
 from ..target import Layout, Target
-from ..validation import positive_float, positive_int
 
 
 class Data(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..programs import compiled
+from ..runtime.programs import compiled
 
 
 def over_splits(function: Callable, static: tuple[Hashable, ...], *args: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import logsumexp, ndtr
 
-from ..programs import compiled
+from ..runtime.programs import compiled
 from .network import Network
 from .scaling import Scaling
 

@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 
 from ..initial import DiagonalGaussian
 from ..kernels import Ensemble
+from ..runtime.validation import choice, positive_float, positive_int, settle
 from ..tuning.elbo import elbo_gradient
-from ..validation import choice, positive_float, positive_int, settle
 from .network import Data, Network
 
 VARIANCES = ("layer", "variational")

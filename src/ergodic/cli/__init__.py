@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import ErgodicError
-from . import benches, certificates, data, generative, models, networks, studies
+from ..runtime.errors import ErgodicError
+from . import certificates, data, generative, models, networks
 from .console import say
 
 app = typer.Typer(
@@ -18,48 +19,29 @@ app = typer.Typer(
     help="Independent, low-bias draws from an unnormalised log-density: short, tuned chains of HMC.",
     epilog="Add --debug to any command to see the full traceback of an error.",
 )
-reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
 models_of_images = typer.Typer(no_args_is_help=True, help="Deep generative models: train, and judge by likelihood.")
 bayesian_networks = typer.Typer(no_args_is_help=True, help="Bayesian networks on your own table: fit, and predict.")
-bench = typer.Typer(no_args_is_help=True, help="Measure the library against its own claims and against its peers.")
 data_sets = typer.Typer(no_args_is_help=True, help="The data sets: what there is, fetch what is missing.")
 
 
-@bench.callback()
-def _bench() -> None:
-    """Measure the library against its own claims and against its peers."""
-
-
-app.command()(studies.demo)
 app.command("targets")(models.list_targets)
 app.command("methods")(models.list_methods)
 app.command()(models.check)
 app.command()(models.fit)
 app.command()(models.sample)
 app.command()(certificates.certify)
-app.command()(studies.report)
-app.add_typer(reproduce, name="reproduce")
-reproduce.command()(studies.entropy)
-reproduce.command()(studies.synthetic)
-reproduce.command()(studies.floor)
-reproduce.command()(studies.safeguards)
-reproduce.command("generative")(generative.reproduce)
-reproduce.command("bnn")(networks.reproduce)
 app.add_typer(models_of_images, name="generative")
 models_of_images.command()(generative.train)
 models_of_images.command()(generative.judge)
 app.add_typer(bayesian_networks, name="bnn")
 bayesian_networks.command()(networks.fit)
 bayesian_networks.command()(networks.predict)
-app.add_typer(bench, name="bench")
-bench.command("certificate")(certificates.calibrate)
-bench.command()(benches.posteriors)
-bench.command()(benches.scaling)
-bench.command()(benches.family)
-bench.command()(benches.refine)
 app.add_typer(data_sets, name="data")
 data_sets.command("list")(data.list_data)
 data_sets.command("fetch")(data.fetch_data)
+
+for plugin in entry_points(group="ergodic.commands"):
+    plugin.load()(app)  # the studies' commands, where they are installed
 
 # click's base of usage errors, from whichever click typer carries
 CommandError: type[Any] = typer.BadParameter.__mro__[2]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .console import Dim, Out, Seed, key_of, say
+from .console import Dim, Seed, key_of, say
 from .models import open_sampler
 
 
@@ -24,7 +24,7 @@ def certify(
 
     Exit code 0 when it passed, 3 when it failed, 4 when it is inconclusive.
     """
-    from ..storage import require_writable
+    from ..runtime.files import require_writable
 
     require_writable(file)
     sampler = open_sampler(file, model, dim)
@@ -39,14 +39,3 @@ def certify(
     code = {"passed": 0, "failed": 3, "inconclusive": 4}[certificate.verdict]
     if code:
         raise typer.Exit(code)
-
-
-def calibrate(
-    preset: Annotated[str, typer.Option(help="smoke, cpu (50 seeds, 20 in 100 dimensions) or full (50).")] = "cpu",
-    out: Out = Path("results/certificate"),
-    seeds: Annotated[int | None, typer.Option(help="Seeds a case, instead of the preset's.")] = None,
-) -> None:
-    """How often the certificate fails sound samplers, and how often it finds planted faults."""
-    from ..experiments.calibration import run
-
-    say(run(out, preset=preset, seeds=seeds))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ..errors import ConfigError
+from ..runtime.errors import ConfigError
 
 console = Console(width=None if sys.stdout.isatty() else 110)
 

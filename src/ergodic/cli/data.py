@@ -11,8 +11,8 @@ from .console import say
 
 def list_data() -> None:
     """The data sets, whether they are at hand, and where."""
-    from ..datasets.locate import ORIGINS, VARIABLE, find, folders
-    from ..datasets.registry import COLLECTIONS
+    from ..runtime.data_files import ORIGINS, VARIABLE, find, folders
+    from ..runtime.data_registry import COLLECTIONS
 
     _line("digits", "there", "scikit-learn", "8x8 digits, grey levels")
     _line("diabetes", "there", "scikit-learn", "a regression table")

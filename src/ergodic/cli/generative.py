@@ -9,42 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from .console import Out, Seed, console, say, warn
-from .studies import run_study
 
 Data = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
 
 _STEPS, _LEAPFROGS = 10, 5
-
-
-def reproduce(
-    preset: Annotated[str, typer.Option(help="smoke, cpu or paper (GPU).")] = "cpu",
-    data: Data = "digits",
-    out: Out = Path("runs/generative"),
-    methods: Annotated[list[str] | None, typer.Option(help="Some ways of training only; repeatable.")] = None,
-    seeds: Annotated[list[int] | None, typer.Option(help="Some seeds only; repeatable.")] = None,
-    collect: Annotated[bool, typer.Option("--collect", help="Train nothing; tables of what is finished.")] = False,
-) -> None:
-    """Section 4.2: a chain as the encoder of a deep generative model, against VAE, HVI and HVAE, at equal time.
-
-    A run that was stopped goes on where it was, in the middle of training too, when it is started again with the same
-    --out. With --methods or --seeds the work can be shared between processes; then --collect.
-    """
-    from ..experiments.generative import reproduce as run
-
-    def work() -> dict[str, Any]:
-        with console.status("training") as status:
-            return run(
-                preset,
-                out,
-                say,
-                data=data,
-                methods=methods or None,
-                seeds=seeds or None,
-                collect=collect,
-                tell=lambda name, row: status.update(f"{name}: {describe(row)}"),
-            )
-
-    run_study(out, work, page=not (methods or seeds))
 
 
 def train(
@@ -67,11 +35,11 @@ def train(
     import jax
 
     from ..datasets.images import load
-    from ..errors import ConfigError
     from ..generative.training import parse_budget
     from ..generative.training import train as run
-    from ..storage import require_writable, write_atomically
-    from ..validation import positive_float
+    from ..runtime.errors import ConfigError
+    from ..runtime.files import require_writable, write_atomically
+    from ..runtime.validation import positive_float
 
     if method != "HEI" and (steps or leapfrogs):
         raise ConfigError(f"--steps and --leapfrogs are of HEI's chain from the prior; '{method}' has its own")
@@ -121,9 +89,9 @@ def judge(
     import jax
 
     from ..datasets.images import load
-    from ..errors import ConfigError
     from ..generative.likelihood import Annealing, log_likelihood, sandwich
     from ..generative.training import read_mark
+    from ..runtime.errors import ConfigError
 
     for value, name, least in (
         (images, "images", 1),
@@ -151,7 +119,7 @@ def judge(
 
 def _model(run: Path) -> dict[str, Any]:
     """What a run's folder says it is."""
-    from ..errors import StorageError
+    from ..runtime.errors import StorageError
 
     file = run / "model.json"
     if not file.is_file():

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from ..errors import ConfigError, ErgodicError
+from ..runtime.errors import ConfigError, ErgodicError
 from .console import Dim, Model, Seed, console, key_of, say, warn
 
 if TYPE_CHECKING:
     from ..draws import Draws
-    from ..programs import Cost
+    from ..runtime.programs import Cost
     from ..sampler import Sampler
     from ..target import Target
 
@@ -25,7 +25,7 @@ _OPEN = "az.InferenceData.from_datatree(xr.open_datatree(path, engine='zarr'))"
 def list_targets() -> None:
     """The built-in targets and what is known of them."""
     from .. import targets
-    from ..datasets.locate import ORIGINS, VARIABLE, available
+    from ..runtime.data_files import ORIGINS, VARIABLE, available
     from ..targets.classics import CLASSICS
     from ..targets.posteriors import POSTERIORS
     from ..targets.synthetic import SYNTHETIC
@@ -76,10 +76,10 @@ def list_methods() -> None:
 
 def check(model: Model, dim: Dim = None, seed: Seed = 0) -> None:
     """Is this log-density usable? Named checks, each ticked or explained."""
-    from ..adapters.models import resolve
-    from ..checks import Check, check_target
-    from ..errors import TargetError
+    from ..adapters.sources import resolve
     from ..methods import HEI
+    from ..runtime.errors import TargetError
+    from ..tuning.checks import Check, check_target
 
     try:
         target, _ = resolve(model, dim)
@@ -109,10 +109,10 @@ def fit(
     """Tune a method to a target and save the sampler."""
     from dataclasses import replace
 
-    from ..adapters.models import resolve
+    from ..adapters.sources import resolve
+    from ..api import fit as fit_sampler
     from ..methods import get
-    from ..sampler import fit as fit_sampler
-    from ..storage import require_writable
+    from ..runtime.files import require_writable
 
     configured = _configure(get(method), settings or [])
     require_writable(out)
@@ -174,9 +174,9 @@ def sample(
     import warnings
 
     from ..adapters.files import require_place, write_draws
-    from ..drawing import by_index
-    from ..errors import DrawsWarning
-    from ..validation import positive_int
+    from ..runtime.drawing import by_index
+    from ..runtime.errors import DrawsWarning
+    from ..runtime.validation import positive_int
 
     positive_int(n, "-n, the number of draws,")
     out = file.with_suffix(".nc") if out is None else out
@@ -247,8 +247,9 @@ def _certificate(sampler: Sampler, file: Path) -> str:
 
 def open_sampler(file: Path, model: str | None, dim: int | None) -> Sampler:
     """A saved sampler, with its target found where it was, or where ``model`` says."""
-    from ..adapters.models import resolve, resolve_source
-    from ..storage import load, read
+    from ..adapters.sources import resolve, resolve_source
+    from ..api import load
+    from ..runtime.sampler_files import read
 
     target: Target
     if model is not None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from .console import Out, Seed, console, say
-from .studies import run_study
+from .console import Seed, console, say
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -33,8 +32,8 @@ def fit(
 
     from ..bnn.csv_table import training_rows
     from ..bnn.fitted import fit as run
-    from ..storage import require_writable
-    from ..validation import positive_float, positive_int
+    from ..runtime.files import require_writable
+    from ..runtime.validation import positive_float, positive_int
 
     positive_float(effort, "effort")
     layers = tuple(positive_int(units, "hidden") for units in hidden or (50,))
@@ -68,7 +67,7 @@ def predict(
     """Predict new rows: mean, standard deviation and quantiles."""
     from ..bnn.csv_table import new_rows
     from ..bnn.fitted import load
-    from ..storage import require_writable, write_atomically
+    from ..runtime.files import require_writable, write_atomically
 
     _apart(out, model, table)
     require_writable(out)
@@ -85,32 +84,8 @@ def predict(
 
 def _apart(out: Path, *inputs: Path) -> None:
     """Refuse to write over what is read."""
-    from ..errors import ConfigError
+    from ..runtime.errors import ConfigError
 
     for path in inputs:
         if out.resolve() == path.resolve():
             raise ConfigError(f"{out} is read here, and would be written over; give another -o")
-
-
-def reproduce(
-    preset: Annotated[str, typer.Option(help="smoke, cpu or paper.")] = "cpu",
-    dataset: Annotated[
-        list[str] | None, typer.Option(help="boston, yacht, concrete, wine or diabetes; repeatable.")
-    ] = None,
-    methods: Annotated[
-        list[str] | None, typer.Option(help="Some ways of sampling only, as 'HEI, appendix'; repeatable.")
-    ] = None,
-    collect: Annotated[bool, typer.Option("--collect", help="Sample nothing; tables of what is there.")] = False,
-    out: Out = Path("runs/bnn"),
-) -> None:
-    """The appendix: Bayesian networks on the UCI tables, HEI against SGHMC and others, 20 splits.
-
-    Without UCI data (`ergodic data fetch uci`) it is the diabetes table. A run that was stopped goes on where it was.
-    With --methods the work can be shared between processes; then --collect.
-    """
-    from ..experiments.bnn import reproduce as run
-
-    def work() -> dict[str, Any]:
-        return run(preset, out, say, tables=dataset or None, methods=methods or None, collect=collect)
-
-    run_study(out, work, page=not methods)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..runtime.errors import DataError
 
 _UNSIGNED_BYTES = 0x08  # the third byte of an idx file's magic number; the fourth is the number of axes
 

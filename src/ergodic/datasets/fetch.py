@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import ConfigError, DataError, unknown
-from . import locate
+from ..runtime import data_files as locate
+from ..runtime.data_registry import COLLECTIONS, File, Origin
+from ..runtime.errors import ConfigError, DataError, unknown
 from .content import digest
-from .registry import COLLECTIONS, File, Origin
 
 MIRROR = "ERGODIC_MIRROR"
 """Environment variable: a base URL under which COLLECTION/FILE lie, used instead of the public origins."""

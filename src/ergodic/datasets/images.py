@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int, UInt8
 
-from ..errors import ConfigError, unknown
+from ..runtime.data_files import data_file
+from ..runtime.errors import ConfigError, unknown
 from .content import damaged, read_arrays, read_idx
-from .locate import data_file
 
 SEED = 0
 """Of every shuffle and every binarisation here."""

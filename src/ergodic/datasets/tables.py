@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int
 
-from ..errors import ConfigError, unknown
+from ..runtime.data_files import data_file
+from ..runtime.errors import ConfigError, unknown
 from .content import damaged, read_arrays
-from .locate import data_file
 from .splits import SPLITS, pbp_splits
 
 

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..errors import ConfigError
 from ..kernels.annealed import begin
-from ..programs import compiled
+from ..runtime.errors import ConfigError
+from ..runtime.programs import compiled
 from ..sampler import Sampler
 from ..target import Density
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ..draws import constrained
-from ..errors import TargetError
+from ..runtime.errors import TargetError
 from ..target import Reference, Target, Truth
 
 _EXACT_DRAWS = 200_000

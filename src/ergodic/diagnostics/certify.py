@@ -24,18 +24,18 @@ import numpy as np
 from jaxtyping import Array
 
 from ..certificate import Certificate, Finding
-from ..drawing import chain_program, default_chunk
 from ..draws import Draws
-from ..errors import ConfigError, DrawsWarning
-from ..programs import Stopwatch, compiled
+from ..runtime.drawing import chain_program, default_chunk
+from ..runtime.errors import ConfigError, DrawsWarning
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import positive_int
 from ..sampler import Sampler
+from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
 from ..target import Density
-from ..validation import positive_int
 from . import starts
 from .evidence import evidence as evidence_of
 from .functions import Functions, Tails, frame
 from .health import findings as health_findings
-from .hypotheses import average, smallest, symmetric, two_averages, two_samples
 from .stationarity import probe
 from .stein import identities, kernel_discrepancy
 

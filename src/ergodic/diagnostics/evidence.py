@@ -24,14 +24,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..chain import ChainParams
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian
 from ..kernels.hmc import HMCParams
-from ..programs import Cost, Stopwatch
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Cost, Stopwatch
+from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
 from ..target import Target
 from ..tuning.annealing import Islands, find_path, weigh
-from ..validation import positive_int
 
 ISLANDS = 20
 _SPACING = 4  # temperatures for each that the search needed

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..statistics.hypotheses import average, groups, smallest, two_averages, two_samples
+from ..statistics.rhat import nested_rhat
 from .functions import Bounded, Frame, Functions
-from .hypotheses import average, groups, smallest, two_averages, two_samples
-from .rhat import nested_rhat
 
 ROUNDS = 3
 MEMBERS = 10

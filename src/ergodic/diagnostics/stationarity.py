@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..kernels import HMC, HMCParams, start
-from ..programs import compiled
+from ..runtime.programs import compiled
 from ..target import Density
 from .functions import Frame
 

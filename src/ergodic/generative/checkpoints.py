@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import StorageError
-from ..storage import digest, named_leaves, read_arrays, write_atomically
+from ..runtime.errors import StorageError
+from ..runtime.files import digest, named_leaves, read_arrays, write_atomically
 
 _MARK = "training"
 

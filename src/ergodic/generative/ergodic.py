@@ -28,15 +28,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..chain import advance
-from ..errors import ConfigError
 from ..kernels import HMC, Ensemble, HMCParams, start
 from ..kernels.ensemble import BatchedDensity
-from ..models.architectures import Architecture
-from ..models.decoders import Decoder
-from ..models.encoders import Posterior
+from ..runtime.errors import ConfigError
+from ..runtime.validation import boolean, choice, numbers, positive_float, positive_int, settle
 from ..tuning.emlbo import Runs, frozen_runs, full_runs
 from ..tuning.sksd import sliced_discrepancy
-from ..validation import boolean, choice, numbers, positive_float, positive_int, settle
+from .architectures import Architecture
+from .decoders import Decoder
+from .encoders import Posterior
 from .joint import Estimate, Parameters, joint, log_prior
 
 STARTS = ("prior", "encoder")

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..kernels import start
-from ..models.architectures import Architecture
-from ..models.decoders import Decoder
+from ..runtime.validation import choice, positive_float, positive_int, settle
 from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
-from ..validation import choice, positive_float, positive_int, settle
+from .architectures import Architecture
+from .decoders import Decoder
 from .joint import Parameters, joint
 from .variational import Variational
 

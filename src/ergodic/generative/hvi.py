@@ -13,11 +13,11 @@ import jax
 from jaxtyping import Array, Float
 
 from ..kernels import HMC, start
-from ..models.architectures import Architecture
-from ..models.decoders import Decoder
-from ..models.mlp import init_mlp
+from ..runtime.validation import numbers, positive_float, positive_int, settle
 from ..tuning.hvi_elbo import reversed_bound
-from ..validation import numbers, positive_float, positive_int, settle
+from ..tuning.mlp import init_mlp
+from .architectures import Architecture
+from .decoders import Decoder
 from .joint import Parameters, joint
 from .variational import Variational
 

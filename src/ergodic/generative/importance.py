@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..models.decoders import Decoder
-from ..models.encoders import Encoder
-from ..programs import compiled
+from ..runtime.programs import compiled
+from .decoders import Decoder
+from .encoders import Encoder
 from .joint import log_prior
 
 _ROWS = 500

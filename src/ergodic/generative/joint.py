@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..kernels.ensemble import BatchedDensity
-from ..models.decoders import Decoder
+from .decoders import Decoder
 
 Parameters = dict[str, Any]
 """Of inference, by what they are: ``encoder``, ``transitions``, ``reverse``, ..."""

@@ -28,9 +28,9 @@ from scipy.special import logsumexp
 from ..initial import DiagonalGaussian
 from ..kernels.annealed import Annealed, begin, log_ratio
 from ..methods.hais import HAIS, HAISParams, schedule
-from ..models.decoders import Decoder
-from ..programs import compiled
-from ..validation import choice, positive_float, positive_int, settle
+from ..runtime.programs import compiled
+from ..runtime.validation import choice, positive_float, positive_int, settle
+from .decoders import Decoder
 from .joint import joint
 
 _PILOTS = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ConfigError, unknown
+from ..runtime.errors import ConfigError, unknown
 from .ergodic import Ergodic
 from .hvae import HVAE
 from .hvi import HVI

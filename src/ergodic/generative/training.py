@@ -25,12 +25,12 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from ..errors import ConfigError, ErgodicError
-from ..models.architectures import architecture
-from ..models.decoders import Decoder
-from ..programs import Stopwatch, compiled
-from ..validation import choice, positive_float, positive_int, settle
+from ..runtime.errors import ConfigError, ErgodicError
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import choice, positive_float, positive_int, settle
+from .architectures import architecture
 from .checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from .decoders import Decoder
 from .ergodic import carried
 from .joint import Parameters
 

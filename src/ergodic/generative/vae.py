@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from jaxtyping import Array, Float
 
-from ..models.architectures import Architecture
-from ..models.decoders import Decoder
+from .architectures import Architecture
+from .decoders import Decoder
 from .joint import Parameters, log_prior
 from .variational import Variational
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..models.decoders import Decoder
+from .decoders import Decoder
 from .joint import Estimate, Parameters
 
 

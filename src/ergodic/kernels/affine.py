@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, cast
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..runtime.noise import noise
 from .ensemble import BatchedDensity, Ensemble, Info, select
 from .leapfrog import leapfrog
-from .noise import noise
 
 
 class AffineParams(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ConfigError, unknown
+from ..runtime.errors import ConfigError, unknown
 from .chees import ChEES
 from .gei import GEI
 from .ghmc import GHMC

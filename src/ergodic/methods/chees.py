@@ -23,13 +23,13 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from ..drawing import correlated
 from ..draws import Batch
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian, starting
+from ..runtime.drawing import correlated
+from ..runtime.errors import ConfigError
+from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from .peers import Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
 
 _PLANNED = 1000

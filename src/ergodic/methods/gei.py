@@ -23,22 +23,22 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..chain import ChainParams, advance
-from ..drawing import independent, prepare
+from ..charts.linear import Dense, LowRank, at
 from ..draws import Batch
-from ..errors import StorageError, TargetError
 from ..initial import DiagonalGaussian, diagonal
+from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC, AffineParams
 from ..kernels.ensemble import BatchedDensity, Ensemble, Info, start
-from ..kernels.metric import Dense, LowRank, at
 from ..kernels.tempered import log_ratio, temper, tempered, untemper
-from ..mixture import KernelMixture
-from ..programs import Cost, Stopwatch
-from ..progress import Progress
+from ..runtime.drawing import independent, prepare
+from ..runtime.errors import StorageError, TargetError
+from ..runtime.programs import Cost, Stopwatch
+from ..runtime.progress import Progress
+from ..runtime.validation import boolean, optional, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.tempering import Tempered, anneal, gaussian_around
 from ..tuning.walking import Walked, pilot, prune, retune
-from ..validation import boolean, optional, positive_int, settle
 
 _SCALES = (1.0, 0.1)
 _ROUNDS = 4

@@ -16,18 +16,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..checks import require_usable
-from ..drawing import correlated
 from ..draws import Batch
-from ..errors import ConfigError
 from ..kernels.ensemble import Ensemble, select, start
 from ..kernels.l2hmc import L2HMC, L2HMCParams
-from ..programs import Stopwatch, compiled
+from ..runtime.drawing import correlated
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import finite_float, numbers, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, maximise
+from ..tuning.checks import require_usable
 from ..tuning.esjd import ExpectedJump
-from ..validation import finite_float, numbers, positive_float, positive_int, settle
 
 
 class GHMCParams(NamedTuple):

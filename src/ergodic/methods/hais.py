@@ -22,15 +22,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..checks import require_usable
-from ..drawing import independent
 from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
 from ..kernels.annealed import REFRESHMENTS, Annealed, annealed_move, begin, log_ratio
-from ..programs import Stopwatch, compiled
+from ..runtime.drawing import independent
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..tuning.checks import require_usable
 
 
 class HAISParams(NamedTuple):

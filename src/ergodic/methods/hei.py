@@ -28,24 +28,24 @@ import numpy as np
 from jaxtyping import Array
 
 from ..chain import ChainParams, advance, simulate
-from ..checks import require_usable
 from ..diagnostics.evidence import Evidence, anneal, evidence
-from ..drawing import independent
 from ..draws import Batch
-from ..errors import ConfigError, DrawsWarning
 from ..initial import DiagonalGaussian, scale_for_entropy, starting
 from ..kernels import HMC, start
-from ..programs import Cost, Stopwatch
+from ..runtime.drawing import independent
+from ..runtime.errors import ConfigError, DrawsWarning
+from ..runtime.programs import Cost, Stopwatch
+from ..runtime.validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.acceptance import AcceptanceFloor, check_acceptance
 from ..tuning.ascent import ADAM, check_adam, train
+from ..tuning.checks import require_usable
 from ..tuning.emlbo import GRADIENTS, Emlbo
 from ..tuning.entropy import CONSTRAINTS, automatic_floor, check_floor, resolve_floor, widen
 from ..tuning.rao_blackwell import OBJECTIVES, RaoBlackwell
 from ..tuning.sksd import SCALES, choose_scale
 from ..tuning.stopping import EarlyStopping
-from ..validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 DEFAULT_SCALE = math.sqrt(3.0)
 _PILOTS = 400

@@ -10,18 +10,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..checks import require_usable
-from ..drawing import independent
 from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
 from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity
-from ..programs import Stopwatch
+from ..runtime.drawing import independent
+from ..runtime.programs import Stopwatch
+from ..runtime.validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
+from ..tuning.checks import require_usable
 from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
-from ..validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 class HVAEParams(NamedTuple):

@@ -13,18 +13,18 @@ import jax
 from jaxtyping import Array
 
 from ..chain import ChainParams, simulate
-from ..checks import require_usable
-from ..drawing import independent
 from ..draws import Batch
 from ..initial import starting
 from ..kernels import HMC
-from ..models.mlp import init_mlp
-from ..programs import Stopwatch
+from ..runtime.drawing import independent
+from ..runtime.programs import Stopwatch
+from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
+from ..tuning.checks import require_usable
 from ..tuning.hvi_elbo import HviElbo, HVIParams
-from ..validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..tuning.mlp import init_mlp
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..checks import require_usable
-from ..drawing import independent
 from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..programs import Stopwatch
+from ..runtime.drawing import independent
+from ..runtime.programs import Stopwatch
+from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
+from ..tuning.checks import require_usable
 from ..tuning.elbo import Elbo
-from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..drawing import correlated
 from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
+from ..runtime.drawing import correlated
+from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from .peers import Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
 
 

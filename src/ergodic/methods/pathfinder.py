@@ -22,15 +22,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..checks import require_usable
-from ..drawing import independent
 from ..draws import Batch
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian, starting
-from ..programs import Stopwatch, compiled
+from ..runtime.drawing import independent
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float, numbers, optional, positive_float, positive_int, settle
+from ..tuning.checks import require_usable
 from .peers import blackjax, lenient
 
 

@@ -20,14 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..checks import require_usable
 from ..draws import Batch
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian
-from ..programs import Stopwatch, compiled
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import finite_float
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import finite_float
+from ..tuning.checks import require_usable
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..draws import Draws
-from ..errors import ConfigError
-from ..programs import Stopwatch, compiled
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import finite_float, numbers, optional, positive_int, settle
 from ..target import Density, Target
-from ..validation import finite_float, numbers, optional, positive_int, settle
 
 if TYPE_CHECKING:
     from ..sampler import Sampler

@@ -23,15 +23,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..checks import require_usable
-from ..drawing import correlated
 from ..draws import Batch
-from ..errors import ConfigError
 from ..initial import starting
-from ..programs import Stopwatch, compiled
+from ..runtime.drawing import correlated
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Stopwatch, compiled
+from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from ..validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..tuning.checks import require_usable
 
 
 class SGHMCState(NamedTuple):

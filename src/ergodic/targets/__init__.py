@@ -8,7 +8,7 @@ import functools
 
 import jax.numpy as jnp
 
-from ..errors import ModelError, unknown
+from ..runtime.errors import ModelError, unknown
 from ..target import Target
 
 

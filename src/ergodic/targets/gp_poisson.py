@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..errors import DataError
+from ..runtime.errors import DataError
 from .bayesian import Posterior, Values, half_normal
 
 _JITTER = 1e-10

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..datasets.locate import data_file
 from ..initial import DiagonalGaussian
+from ..runtime.data_files import data_file
 from ..target import Reference, Target
 from . import eight_schools, linear_models, time_series
 from .bayesian import Posterior

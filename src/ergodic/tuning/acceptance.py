@@ -21,10 +21,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..chain import ChainParams, simulate
-from ..errors import ConfigError
-from ..programs import Cost, compiled
+from ..runtime.errors import ConfigError
+from ..runtime.programs import Cost, compiled
+from ..runtime.validation import finite_float
 from ..target import Density
-from ..validation import finite_float
 
 _MORE = 0.05
 _PARTICLES = 1000

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian
 from ..kernels.annealed import Annealed, annealed_move, begin, log_ratio
-from ..programs import compiled
+from ..runtime.errors import ConfigError
+from ..runtime.programs import compiled
 from ..target import Density
 
 _SIZE_KEPT = 0.9

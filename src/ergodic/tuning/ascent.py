@@ -25,11 +25,11 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from ..errors import ConfigError
-from ..programs import compiled
-from ..progress import Progress
+from ..runtime.errors import ConfigError
+from ..runtime.programs import compiled
+from ..runtime.progress import Progress
+from ..runtime.validation import finite_float, numbers
 from ..target import Density
-from ..validation import finite_float, numbers
 
 ADAM = (0.9, 0.999, 1e-8)
 """β1, β2, ε as the paper gives them."""

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..errors import ConfigError
 from ..initial import DiagonalGaussian
-from ..validation import finite_float
+from ..runtime.errors import ConfigError
+from ..runtime.validation import finite_float
 
 CONSTRAINTS = ("keep", "project")
 MARGIN = 1.5

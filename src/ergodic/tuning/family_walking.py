@@ -18,15 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..checks import insist, judged, require_usable
-from ..errors import TargetError
+from ..charts.fitting import metric_of
+from ..charts.linear import Diagonal
 from ..family import Family, FamilyDensity
+from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, start
-from ..kernels.metric import Diagonal
-from ..mixture import KernelMixture
-from ..programs import compiled
-from .ensemble_metric import metric_of
+from ..runtime.errors import TargetError
+from ..runtime.programs import compiled
+from .checks import insist, judged, require_usable
 from .greedy import REPEAT, TRANSIENT, Chosen, Walk, advance, begin
 from .walking import (
     CHUNK,

@@ -29,7 +29,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..kernels.affine import AffineHMC, along, landed
 from ..kernels.ensemble import BatchedDensity, Ensemble, select
-from ..kernels.noise import noise
+from ..runtime.noise import noise
 
 REPEAT, SEARCH, TRANSIENT, FINE = 0, 1, 2, 3
 ACCEPTANCE = 0.8

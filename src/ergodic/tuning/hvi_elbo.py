@@ -22,8 +22,8 @@ from jaxtyping import Array, Float
 from ..initial import DiagonalGaussian
 from ..kernels import HMCParams, leapfrog, start
 from ..kernels.ensemble import BatchedDensity, Ensemble
-from ..models.mlp import MLP
 from ..target import Density
+from .mlp import MLP
 
 
 class HVIParams(NamedTuple):

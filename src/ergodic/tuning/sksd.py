@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..chain import ChainParams, simulate
-from ..programs import Cost, compiled
+from ..runtime.programs import Cost, compiled
 from ..target import Density
 
 SCALES = ("sksd",)

@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..chain import ChainParams, simulate
-from ..programs import Cost, compiled
+from ..runtime.programs import Cost, compiled
 from ..target import Density
 
 _EVERY = 5

@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..charts.linear import Dense, LowRank, Metric
+from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC
-from ..kernels.metric import Dense, LowRank, Metric
 from ..kernels.tempered import log_ratio, temper, tempered, untemper
-from ..mixture import KernelMixture
-from ..programs import compiled
+from ..runtime.programs import compiled
 from ..target import Density
 from .annealing import largest_rise, systematic
 from .greedy import REPEAT, SEARCH, Chosen, Walk, advance, begin

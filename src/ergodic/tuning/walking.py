@@ -19,12 +19,12 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..checks import insist, judged, require_usable
+from ..charts.fitting import metric_of
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, start
-from ..programs import compiled
+from ..runtime.programs import compiled
 from ..target import Density, Target
-from .ensemble_metric import metric_of
+from .checks import insist, judged, require_usable
 from .greedy import FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, advance, begin
 
 CHUNK = 8
@@ -226,7 +226,7 @@ def behind(dim: int) -> float:
 
 def still(before: Ensemble, after: Ensemble, metric: Any) -> bool:
     """Whether nothing speaks against the ensemble: averages stay, and E[z_i f_i] = -1 for every coordinate."""
-    from ..diagnostics.hypotheses import average, smallest, two_averages  # SciPy takes a while to import
+    from ..statistics.hypotheses import average, smallest, two_averages  # SciPy takes a while to import
 
     old, new = (_functions(ensemble, before, metric) for ensemble in (before, after))
     if not np.isfinite(new).all():

@@ -1,0 +1,151 @@
+"""MODEL on the command line: a built-in name, or ``path/to/file.py:object``.
+
+The object is a Target, a PyMC model, a NumPyro model that needs no arguments, or with --dim a log-density function. A
+function that can be called with no argument is taken for a NumPyro model: it cannot be a log-density.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax.numpy as jnp
+
+from .. import targets
+from ..runtime.errors import ModelError, TargetError
+from ..target import Target
+from .numpyro import from_numpyro
+from .pymc import from_pymc
+
+
+def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]:
+    """The target a MODEL names, and the source to keep in a sampler's file so that it can be found again."""
+    if ".py" not in model and ":" not in model:
+        _no_dim(dim, model)
+        return targets.get(model), {"builtin": model}
+    path, _, name = model.partition(":")
+    file = Path(path)
+    if not file.is_file():
+        what = "that is a directory" if file.is_dir() else "there is no such file"
+        raise ModelError(f"{path}: {what} (MODEL is a built-in name or path/to/file.py:object)")
+    module = _load(file)
+    name = name or _only_target(module, file)
+    if not hasattr(module, name):
+        raise ModelError(f"{path} has no '{name}' (it has: {', '.join(_candidates(module)) or 'nothing usable'})")
+    source = {"file": str(file.resolve()), "object": name, "sha256": _hash(file)} | ({"dim": str(dim)} if dim else {})
+    return _as_target(getattr(module, name), model, name, dim), source
+
+
+def resolve_source(source: dict[str, str], near: Path) -> tuple[Target, str | None]:
+    """The target that a saved sampler was fitted to, and a warning when its file has changed since.
+
+    The model's file is looked for where it was, then in the folder ``near``, where the sampler's file is now.
+    """
+    if "builtin" in source:
+        return targets.get(source["builtin"]), None
+    if "file" not in source:
+        raise ModelError("the file does not say where its target is defined; name it with --model file.py:object")
+    places = [Path(source["file"]), near / Path(source["file"]).name]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        raise ModelError(f"the target's file {source['file']} is gone; name it with --model file.py:object")
+    dim = int(source["dim"]) if "dim" in source else None
+    target, now = resolve(f"{file}:{source['object']}", dim)
+    changed = now["sha256"] != source.get("sha256")
+    return target, f"{file} has changed since the sampler was fitted" if changed else None
+
+
+def _as_target(thing: Any, model: str, name: str, dim: int | None) -> Target:
+    if isinstance(thing, Target):
+        _no_dim(dim, model)
+        return thing
+    if _is_pymc(thing):
+        _no_dim(dim, model)
+        return from_pymc(thing, name=name)
+    if not callable(thing):
+        raise ModelError(
+            f"{model} is a {type(thing).__name__}; it must be an ergodic.Target, a PyMC or NumPyro model, "
+            "or a log-density function"
+        )
+    if dim is None and _needs_nothing(thing):
+        try:
+            return from_numpyro(thing, name=name)
+        except TargetError as error:
+            raise TargetError(
+                f"{error} ({model} needs no argument, so it was taken for a NumPyro model; a log-density needs --dim N)"
+            ) from error
+    if dim is None:
+        raise ModelError(
+            f"{model} is a function, which does not say its position's shape: add --dim N for a vector of N values, "
+            "or wrap it in the file: target = ergodic.Target(function, like=...), or, for a NumPyro model, "
+            "target = ergodic.from_numpyro(model, data)"
+        )
+    if dim < 1:
+        raise ModelError(f"--dim must be at least 1, not {dim}")
+    return Target(thing, like=jnp.zeros(dim), name=name)
+
+
+def _is_pymc(thing: Any) -> bool:
+    """Whether this is a PyMC model; one can only be there if PyMC was imported."""
+    pymc = sys.modules.get("pymc")
+    return pymc is not None and isinstance(thing, pymc.Model)
+
+
+def _needs_nothing(function: Any) -> bool:
+    """Whether a function can be called without any argument."""
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _no_dim(dim: int | None, model: str) -> None:
+    if dim is not None:
+        raise ModelError(f"--dim is for plain functions; {model} knows its own dimension")
+
+
+def _load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"ergodic_model_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ModelError(f"{file} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # the file may import its neighbours, now or later
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except TargetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ModelError(f"{file} raised {type(error).__name__} while it was imported: {error}") from error
+    return module
+
+
+def _candidates(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (isinstance(value, Target) or _is_pymc(value) or getattr(value, "__module__", None) == module.__name__)
+    ]
+
+
+def _only_target(module: ModuleType, file: Path) -> str:
+    """The name of the only Target of a file or, where there is none, of its only PyMC model."""
+    found = [name for name, value in vars(module).items() if isinstance(value, Target)]
+    found = found or [name for name, value in vars(module).items() if _is_pymc(value)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(_candidates(module)) or "nothing usable"
+    raise ModelError(f"say which object of {file} to use, as {file}:NAME (it has: {names})")
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

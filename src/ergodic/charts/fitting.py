@@ -1,0 +1,88 @@
+"""A metric from an ensemble: AA' is the geometric mean of cov(x) and cov(∂log π*)⁻¹.
+
+For a Gaussian target of covariance Σ and *any* Gaussian ensemble x ~ N(·, S), forces have covariance Σ⁻¹SΣ⁻¹, and the
+geometric mean of S and ΣS⁻¹Σ is Σ itself: the metric is right long before the ensemble is.
+
+- `dense`, dim ≤ particles/4. In coordinates where cov(x) = I (correlations shrunk by 1e-4) with root R, take the
+  eigenvectors V and eigenvalues g of the forces' covariance: A = R V g^(-1/4).
+- `low_rank` otherwise. The same coordinate by coordinate, and then within the span of the leading directions of both
+  positions and forces (as nutpie has it); every other direction is left as it is.
+
+All of it in NumPy and double precision: badly scaled targets need the digits, and nothing is compiled.
+
+Eigenvalues g are clipped to κ^±4, so that one ensemble stretches or shrinks a direction of the last one by κ at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .linear import Dense, LowRank, Metric
+
+_KAPPA = 100.0
+_RANK = 16
+_NOISE = 2.0
+
+
+def metric_of(position: np.ndarray, gradient: np.ndarray) -> Metric:
+    """The metric of an ensemble, in the form that its size affords."""
+    n, dim = position.shape
+    form = dense if 4 * dim <= n else low_rank
+    metric: Any = form(position.astype(np.float64), gradient.astype(np.float64))
+    return type(metric)(*(np.asarray(leaf, position.dtype) for leaf in metric))
+
+
+def dense(position: np.ndarray, gradient: np.ndarray) -> Dense:
+    """From the full covariances."""
+    n, dim = position.shape
+    scaled, force, spread = _standardised(position, gradient)
+    w, v = np.linalg.eigh((1 - 1e-4) * scaled.T @ scaled / n + 1e-4 * np.eye(dim))
+    w = np.sqrt(np.maximum(w, 1e-6))
+    root = v * w[None, :]  # diag(spread) root = R
+    force = force @ root
+    g, u = np.linalg.eigh(force.T @ force / n)
+    g = _clipped(g) ** 0.25
+    matrix = spread[:, None] * (root @ u) / g[None, :]
+    inverse = g[:, None] * (u.T @ (v / w[None, :]).T) / spread[None, :]
+    return Dense(matrix, inverse, np.sum(np.log(spread)) + np.sum(np.log(w)) - np.sum(np.log(g)))
+
+
+def low_rank(position: np.ndarray, gradient: np.ndarray) -> LowRank:
+    """From the variances, and the covariances within the leading directions."""
+    dim = position.shape[1]
+    _, force, spread = _standardised(position, gradient)
+    scale = spread * _clipped(np.mean(force**2, axis=0)) ** -0.25
+    x = (position - np.mean(position, axis=0)[None, :]) / scale[None, :]
+    f = (gradient - np.mean(gradient, axis=0)[None, :]) * scale[None, :]
+    rank = min(_RANK, dim)
+    both = np.concatenate([_leading(x, rank), _leading(f, rank)], axis=1)
+    basis, _ = np.linalg.qr(both)  # (dim, 2 rank)
+    inner = dense(x @ basis, f @ basis)
+    values, vectors = np.linalg.eigh(inner.root @ inner.root.T)  # AA' within the span, symmetric
+    stretch = np.sqrt(np.maximum(values, 1e-6))
+    worth = (stretch > _NOISE) | (stretch < 1 / _NOISE)  # nearer to 1 it may be the noise of few particles
+    parts: Any = (scale, basis @ vectors, np.where(worth, stretch, 1))
+    return LowRank(*parts)
+
+
+def _standardised(position: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions and forces, centred, in units of the positions' standard deviations; and those."""
+    spread = np.std(position, axis=0)
+    spread = np.where(spread > 0, spread, 1)
+    scaled = (position - np.mean(position, axis=0)[None, :]) / spread[None, :]
+    return scaled, (gradient - np.mean(gradient, axis=0)[None, :]) * spread[None, :], spread
+
+
+def _leading(rows: np.ndarray, rank: int) -> np.ndarray:
+    """The right singular vectors of the largest singular values, by the smaller of the two Gram matrices."""
+    n, dim = rows.shape
+    if n >= dim:
+        return np.linalg.eigh(rows.T @ rows)[1][:, -rank:]
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    return rows.T @ (vectors[:, -rank:] / np.sqrt(np.maximum(values[-rank:], 1e-12))[None, :])
+
+
+def _clipped(g: np.ndarray) -> np.ndarray:
+    return np.clip(g, _KAPPA**-4, _KAPPA**4)

@@ -1,0 +1,251 @@
+"""Draws in a table: mean, sd, quantiles, Monte Carlo error and effective sample size of every coordinate and of log π*.
+
+The error of a mean is that of the draws' kind:
+
+    independent    sd/√n exactly, and each draw counts as one
+    weighted       √Σ w²(x - mean)² / Σ w, of self-normalised importance sampling; (Σw)²/Σw² draws (Kish)
+    correlated     ArviZ's mcse of the mean and bulk effective sample size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..target import Target, leaf_name
+
+if TYPE_CHECKING:
+    from ..draws import Draws
+
+_LEVELS = (0.05, 0.5, 0.95)
+_BLOCK = 1 << 21  # values in double precision at a time
+_KEPT = 1 << 25  # values kept for quantiles
+
+
+class Part(NamedTuple):
+    """Some of the draws: one column a coordinate, log π* last; their log weights, where they have weights."""
+
+    columns: np.ndarray
+    log_weight: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """The table, as text and as arrays with one entry a row (``names``; log π* last).
+
+    Attributes:
+      names: what each row is about.
+      mean, sd, q5, q50, q95: of the (weighted) draws.
+      mcse: standard error of ``mean``.
+      ess: how many independent draws they are worth.
+      n, lost: how many draws there are, and how many of them are not finite and left out.
+      kind: ``"independent"``, ``"weighted"`` or ``"correlated"``.
+      thinned: quantiles are of one draw in so many.
+      rows: how many coordinates the text shows; None: all.
+      worries: what speaks against the draws at first sight.
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    sd: np.ndarray
+    q5: np.ndarray
+    q50: np.ndarray
+    q95: np.ndarray
+    mcse: np.ndarray
+    ess: np.ndarray
+    n: int
+    lost: int
+    kind: str
+    thinned: int = 1
+    rows: int | None = 30
+    worries: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        *coordinates, last = range(len(self.names))
+        shown = coordinates[: self.rows]
+        numbers = (self.mean, self.sd, self.q5, self.q50, self.q95, self.mcse)
+        cells = [["", "mean", "sd", "5%", "50%", "95%", "error", "ess"]]
+        cells += [
+            [self.names[i], *(f"{column[i]:.4g}" for column in numbers), f"{self.ess[i]:,.0f}"] for i in (*shown, last)
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row, widths[1:], strict=True))])
+            for name, *row in cells
+        ]
+        if len(shown) < len(coordinates):
+            lines.insert(-1, f"... {len(coordinates) - len(shown):,} more coordinates; summary(rows=None) shows all")
+        return "\n".join([*lines, *self._notes()])
+
+    __repr__ = __str__
+
+    def _notes(self) -> Iterator[str]:
+        errors = {
+            "independent": "the Monte Carlo error of a mean is sd/√n exactly; bias is what certify looks for",
+            "weighted": "errors are of self-normalised importance sampling, ess by Kish",
+            "correlated": "error and ess estimated by ArviZ along the chains",
+        }
+        yield f"{self.n:,} {self.kind} draws: {errors[self.kind]}"
+        if self.lost:
+            yield f"{self.lost:,} draws that are not finite are left out"
+        if self.thinned > 1:
+            yield f"quantiles are of one draw in {self.thinned}"
+        yield from (f"warning: {worry}" for worry in self.worries)
+
+
+def summarise(names: Sequence[str], parts: Iterable[Part], n: int, rows: int | None = 30) -> Summary:
+    """The summary of n independent draws that come in parts, with weights or without."""
+    sums, kept = _Sums(), []
+    thinned = max(1, -(-n * len(names) // _KEPT))
+    for part in parts:
+        sums.add(part)
+        kept.append(_usable(_rows(part, slice(None, None, thinned))))
+    mean, sd, mcse, ess = sums.results()
+    low, middle, high = _quantiles(kept)
+    kind = "weighted" if sums.weighted else "independent"
+    return Summary(tuple(names), mean, sd, low, middle, high, mcse, ess, n, n - sums.count, kind, thinned, rows)
+
+
+def summarise_draws(draws: Draws, rows: int | None) -> Summary:
+    """The summary of draws in memory."""
+    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.position)]
+    leaves.append(draws.logdensity[:, None])
+    names = [*coordinate_names(draws.target), "log π*"]
+    log_weight = draws.stats.get("log_weight")
+
+    def parts() -> Iterator[Part]:
+        step = max(1, _BLOCK // len(names))
+        for at in range(0, len(draws), step):
+            columns = np.concatenate([leaf[at : at + step] for leaf in leaves], axis=1)
+            yield Part(columns, None if log_weight is None else log_weight[at : at + step])
+
+    summary = summarise(names, parts(), len(draws), rows)
+    if draws.kind != "correlated":
+        return summary
+    pairs = [_along_chains(draws.by_chain(leaf[:, j])) for leaf in leaves for j in range(leaf.shape[1])]
+    mcse, ess = np.array(pairs).T
+    return replace(summary, mcse=mcse, ess=ess, kind="correlated")
+
+
+def coordinate_names(target: Target) -> list[str]:
+    """One name a constrained scalar: ``theta[Choate]`` where the model labels a dimension, else ``theta[0]``."""
+    dims, coords = target.model.dims, target.model.coords
+    if target.constrain is None and not dims:
+        return list(target.names)
+    names = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]:
+        name = leaf_name(path)
+        labels = [coords.get(dim, ()) for dim in dims.get(name, ("",) * leaf.ndim)]
+        labels = [known if len(known) == size else range(size) for known, size in zip(labels, leaf.shape, strict=True)]
+        for index in np.ndindex(*leaf.shape):
+            places = ",".join(str(label[i]) for label, i in zip(labels, index, strict=True))
+            names.append(f"{name}[{places}]" if places else name)
+    return names
+
+
+def constrained_shape(target: Target) -> Any:
+    """The shapes of one constrained draw, found without making one."""
+    flat: Any = jax.ShapeDtypeStruct((target.dim,), target.dtype)  # type: ignore[no-untyped-call]
+    constrain = target.constrain or (lambda position: position)
+    return jax.eval_shape(lambda x: constrain(target.layout.unravel(x)), flat)
+
+
+class _Sums:
+    """Σw·(1, d, d²) and Σw²·(1, d, d²): d from the first draws' mean, weights relative to the largest so far."""
+
+    def __init__(self) -> None:
+        self.count, self.weighted = 0, False
+        self._top = -np.inf
+        self._centre: Any = None
+        self._sums: Any = None
+
+    def add(self, part: Part) -> None:
+        """Count some more draws, those that are not finite left out."""
+        self.weighted |= part.log_weight is not None
+        width = part.columns.shape[1]
+        if self._sums is None:
+            self._sums = np.zeros((2, 3, width))
+        step = max(1, _BLOCK // width)
+        for at in range(0, len(part.columns), step):
+            columns, log_weight = _usable(_rows(part, slice(at, at + step)))
+            if not len(columns):
+                continue
+            columns = columns.astype(np.float64)
+            weight = np.ones(len(columns)) if log_weight is None else self._weight(log_weight.astype(np.float64))
+            if self._centre is None:
+                self._centre = columns.mean(axis=0)
+            columns -= self._centre
+            weights = np.stack([weight, weight**2])
+            totals = np.broadcast_to(weights.sum(axis=1)[:, None], (2, width))
+            self._sums += np.stack([totals, weights @ columns, weights @ columns**2], axis=1)
+            self.count += len(columns)
+
+    def _weight(self, log_weight: np.ndarray) -> np.ndarray:
+        top = max(self._top, float(log_weight.max()))
+        base = top if np.isfinite(top) else 0.0
+        shrink = np.exp(self._top - base)
+        self._sums *= np.array([shrink, shrink**2])[:, None, None]
+        self._top = top
+        return np.exp(log_weight - base)
+
+    def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """mean, sd, mcse, ess; NaN where there are too few draws to say."""
+        (s0, s1, s2), (q0, q1, q2) = self._sums
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shift, n = s1 / s0, np.float64(self.count)
+            sd = np.sqrt(np.maximum(s2 / s0 - shift**2, 0))
+            if self.weighted:
+                mcse = np.sqrt(np.maximum(q2 - 2 * shift * q1 + shift**2 * q0, 0)) / s0
+                ess = s0**2 / q0
+            else:
+                sd = sd * np.sqrt(n / (n - 1))
+                mcse, ess = sd / np.sqrt(n), s0.copy()
+        centre = np.full_like(shift, np.nan) if self._centre is None else self._centre
+        return centre + shift, sd, mcse, ess
+
+
+def _rows(part: Part, chosen: Any) -> Part:
+    return Part(part.columns[chosen], None if part.log_weight is None else part.log_weight[chosen])
+
+
+def _usable(part: Part) -> Part:
+    """The draws that are finite; a weight may be zero."""
+    fine = np.isfinite(part.columns).all(axis=1)
+    if part.log_weight is not None:
+        fine &= part.log_weight < np.inf
+    return _rows(part, fine)
+
+
+def _quantiles(parts: list[Part]) -> np.ndarray:
+    """Rows 5 %, 50 %, 95 %: of weighted draws, the first value at which so much of the weight is reached."""
+    columns = np.concatenate([part.columns for part in parts])
+    if not len(columns):
+        return np.full((len(_LEVELS), columns.shape[1]), np.nan)
+    if parts[0].log_weight is None:
+        return np.stack([np.quantile(column.astype(np.float64), _LEVELS) for column in columns.T], axis=1)
+    log_weight = np.concatenate([part.log_weight for part in parts if part.log_weight is not None]).astype(np.float64)
+    weight = np.exp(log_weight - log_weight.max())
+    found = []
+    for column in columns.T:
+        order = np.argsort(column)
+        reached = np.cumsum(weight[order])
+        places = np.searchsorted(reached, np.array(_LEVELS) * reached[-1])
+        found.append(column[order[np.minimum(places, len(column) - 1)]].astype(np.float64))
+    return np.stack(found, axis=1)
+
+
+def _along_chains(values: np.ndarray) -> tuple[float, float]:
+    """ArviZ's standard error of the mean and bulk effective sample size, from chains that are finite throughout."""
+    from ..adapters.arviz import import_arviz
+
+    chains = values[np.isfinite(values).all(axis=1)].astype(np.float64)
+    if not chains.size:
+        return np.nan, np.nan
+    if chains.shape[1] < 4:  # too short to tell: each chain counts as one draw
+        return float(chains.std() / np.sqrt(len(chains))), float(len(chains))
+    arviz = import_arviz()
+    return np.asarray(arviz.mcse(chains, method="mean")).item(), float(arviz.ess(chains, method="bulk"))

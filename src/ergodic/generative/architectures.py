@@ -1,0 +1,32 @@
+"""Which decoder and encoder go with which images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Array
+
+from ..runtime.errors import ConfigError
+from .decoders import Decoder, deconv_decoder, mlp_decoder
+from .encoders import Encoder, conv_encoder, mlp_encoder
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A decoder and the encoder that mirrors it."""
+
+    name: str
+    latents: int
+    pixels: int
+    decoder: Callable[[Array], Decoder]
+    encoder: Callable[[Array], Encoder]
+
+
+def architecture(pixels: int) -> Architecture:
+    """The paper's deconvolutional pair for 28 by 28 images, a perceptron pair for 8 by 8 ones."""
+    if pixels == 28 * 28:
+        return Architecture("deconvolution", 32, pixels, deconv_decoder, conv_encoder)
+    if pixels == 8 * 8:
+        return Architecture("perceptron", 8, pixels, mlp_decoder, mlp_encoder)
+    raise ConfigError(f"there are decoders for images of 28 by 28 and of 8 by 8 pixels, not of {pixels} pixels")

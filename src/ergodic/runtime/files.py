@@ -1,0 +1,82 @@
+"""Files, written whole or not at all, and read with every doubt said aloud: atomic writes, and arrays with their names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from .errors import StorageError
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all: to a temporary neighbour, flushed to disk, then renamed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    path = Path(path)
+    if path.is_dir():
+        raise StorageError(f"{path} is a directory; give a file name")
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if (
+        not folder.is_dir()
+        or not os.access(folder, os.W_OK | os.X_OK)
+        or (path.exists() and not os.access(path, os.W_OK))
+    ):
+        raise StorageError(f"{path} cannot be written: no permission in {folder}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror} ({path.parent})") from error
+
+
+def read_arrays(
+    path: str | os.PathLike[str], what: str, advice: str = ""
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The metadata and the arrays of a safetensors file that should be ``what``; if it is not one, what to do."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise StorageError(f"{path}: there is no such file")
+    try:
+        with safe_open(str(path), framework="np") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            return file.metadata() or {}, arrays
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StorageError(f"{path} is not {what}, or is damaged or truncated ({error}){advice}") from error
+
+
+def named_leaves(tree: PyTree) -> list[tuple[str, PyTree]]:
+    """Every leaf with its path, ``a/b/0``: what its array is called in a file."""
+    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in paths]
+
+
+def digest(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of the arrays' names and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name}:{arrays[name].dtype}:{arrays[name].shape};".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,58 @@
+"""A sampler's file: safetensors arrays with a JSON header.
+
+The header, one JSON document under the metadata key ``ergodic``:
+
+    schema       version of this layout; a newer one than the code knows is refused
+    method, config, target (name, dim, dtype, leaves), source, cost, certificate, version, sha256 (of the arrays' bytes)
+    members      how many members a family has, where it is one; its target is the first member's
+
+Arrays are named by their path: ``params/initial/mean``, ``params/transitions/log_step``, ``record/objective``, ...
+A family's have a leading axis of members, except for its schedule.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from .errors import StorageError
+from .files import digest, read_arrays, write_atomically
+
+SCHEMA = 1
+_REQUIRED = {"method", "config", "target", "source", "cost", "sha256"}
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write a sampler's header and arrays, atomically; schema, version and checksum are added here."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    document = {"schema": SCHEMA, "version": __version__, **header, "sha256": digest(arrays)}
+    write_atomically(path, save(arrays, metadata={"ergodic": json.dumps(document)}))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays of a sampler's file, checked for damage."""
+    metadata, arrays = read_arrays(path, "a sampler's file")
+    if "ergodic" not in metadata:
+        raise StorageError(f"{path} is a safetensors file, but not one that ergodic wrote")
+    try:
+        header = json.loads(metadata["ergodic"])
+        schema = int(header["schema"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(f"{path} is damaged: its header cannot be read") from error
+    if schema > SCHEMA:
+        raise StorageError(
+            f"{path} has schema {schema}, written by ergodic {header.get('version', '?')}; this version "
+            f"({__version__}) reads schemas up to {SCHEMA}: upgrade ergodic-inference"
+        )
+    missing = _REQUIRED - set(header)
+    if missing:
+        raise StorageError(f"{path} is damaged: its header has no {', '.join(sorted(missing))}")
+    if digest(arrays) != header["sha256"]:
+        raise StorageError(f"{path} is damaged: its arrays do not have the checksum they were written with")
+    return header, arrays

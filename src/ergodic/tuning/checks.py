@@ -1,0 +1,130 @@
+"""Is this log-density usable? Named checks, each passed, warned about or failed with its cause.
+
+`fit` stops at the first failure; `ergodic check` shows them all. What needs no numbers (a scalar, real, of the declared
+dtype, for a ``like`` that fits) is checked when the `Target` is made.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..initial import DiagonalGaussian
+from ..runtime.errors import TargetError
+from ..runtime.programs import compiled
+from ..target import Density, Target
+
+_STARTS = 100
+
+
+class Check(NamedTuple):
+    """One check: its name, ``"passed"``, ``"warning"`` or ``"failed"``, and what was seen."""
+
+    name: str
+    status: str
+    message: str
+
+
+def check_target(target: Target, key: Array, initial: DiagonalGaussian | None = None) -> list[Check]:
+    """Evaluate log π* and its gradient at 100 draws of P0 (standard normal when not given) and judge them."""
+    zeros = jnp.zeros(target.dim, target.dtype)
+    initial = DiagonalGaussian(zeros, zeros) if initial is None else initial
+    program = compiled(_evaluate, (target.density,), initial, key)
+    return judged(target, *jax.device_get(program(initial, key)))
+
+
+def judged(target: Target, values: np.ndarray, gradients: np.ndarray) -> list[Check]:
+    """Judge log π* and its gradient as they were evaluated at some starts."""
+    return [
+        Check(
+            "structure",
+            "passed",
+            f"a scalar {target.dtype} function of ({target.layout}), dimension {target.dim}",
+        ),
+        _finite_values(values),
+        _finite_gradients(values, gradients, target.names),
+        _depends(values, gradients, target.names),
+    ]
+
+
+def require_usable(target: Target, key: Array, initial: DiagonalGaussian) -> None:
+    """Raise a `TargetError` with the first failed check's message."""
+    insist(target, check_target(target, key, initial))
+
+
+def insist(target: Target, checks: list[Check]) -> None:
+    """Raise a `TargetError` with the first failed check's message."""
+    for check in checks:
+        if check.status == "failed":
+            raise TargetError(f"'{target.name}' {check.message}")
+
+
+def _evaluate(density: Density, initial: DiagonalGaussian, key: Array) -> tuple[Array, Array]:
+    return density.batched(initial.sample(key, _STARTS))
+
+
+def _finite_values(values: np.ndarray) -> Check:
+    name, n = "finite values", len(values)
+    nan, low, high = np.isnan(values), np.isneginf(values), np.isposinf(values)
+    if high.any():
+        return Check(
+            name,
+            "failed",
+            f"has log-density +inf at {high.sum()} of {n} starts: the density is unbounded there",
+        )
+    if nan.all():
+        return Check(
+            name,
+            "failed",
+            f"has log-density NaN at every one of {n} starts: look for log or sqrt of a negative",
+        )
+    if low.all():
+        return Check(
+            name,
+            "failed",
+            f"has log-density -inf at every one of {n} starts: P0 lies outside its support; move or narrow P0 "
+            "(initial_mean, initial_scale), or map the support to the reals",
+        )
+    bad = nan | low
+    if bad.all():
+        return Check(
+            name,
+            "failed",
+            f"has no finite log-density at any of {n} starts ({nan.sum()} NaN, {low.sum()} -inf)",
+        )
+    if bad.any():
+        return Check(name, "warning", f"is not finite at {bad.sum()} of {n} starts ({nan.sum()} NaN, {low.sum()} -inf)")
+    return Check(name, "passed", f"finite at all of {n} starts, from {values.min():.4g} to {values.max():.4g}")
+
+
+def _finite_gradients(values: np.ndarray, gradients: np.ndarray, names: tuple[str, ...]) -> Check:
+    name = "finite gradients"
+    inside = np.isfinite(values)
+    if not inside.any():
+        return Check(name, "failed", "has no finite value at which to look at the gradient")
+    bad = ~np.isfinite(gradients[inside])
+    if bad.any():
+        where = names[int(bad.sum(axis=0).argmax())]
+        return Check(
+            name,
+            "failed",
+            f"has NaN or infinite gradients at {bad.any(axis=1).sum()} of {inside.sum()} starts with a finite value "
+            f"(most often along '{where}'): look for sqrt(0), 0 * inf, or a jnp.where whose unused branch is invalid",
+        )
+    return Check(name, "passed", f"finite wherever the value is, at most {np.abs(gradients[inside]).max():.4g}")
+
+
+def _depends(values: np.ndarray, gradients: np.ndarray, names: tuple[str, ...]) -> Check:
+    name = "depends on the position"
+    inside = np.isfinite(values)
+    flat = np.all(gradients[inside] == 0, axis=0)
+    if flat.all() and len(np.unique(values[inside])) <= 1 and inside.all():
+        return Check(name, "failed", "depends on nothing: the same value and a zero gradient at every start")
+    if flat.any():
+        which = ", ".join(f"'{names[i]}'" for i in np.flatnonzero(flat)[:5])
+        return Check(name, "warning", f"has a zero gradient along {which} at every start: is it improper there?")
+    return Check(name, "passed", "every coordinate has a gradient")
