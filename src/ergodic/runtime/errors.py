@@ -30,6 +30,20 @@ class ModelError(ErgodicError):
     """A name or ``file.py:object`` on the command line does not lead to a model."""
 
 
+class MissingExtra(ErgodicError, ImportError):
+    """An optional package is not installed; the message names the command that installs it.
+
+    Args:
+        package: The package that is missing.
+        extra: The extra of ``ergodic-inference`` that brings it.
+        what: What needs the package.
+    """
+
+    def __init__(self, package: str, extra: str, what: str = "this"):
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'ergodic-inference[{extra}]'")
+        self.package, self.extra = package, extra
+
+
 class DrawsWarning(UserWarning):
     """Something about the draws that their user should know before trusting them."""
 

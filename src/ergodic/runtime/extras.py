@@ -1,0 +1,39 @@
+"""Optional packages: imported where they are used, and named in a one-line error where they are missing.
+
+The core of ergodic needs few packages. What else it can use is grouped in extras, as pyproject.toml lists them:
+``results`` (ArviZ, xarray, Zarr), ``peers`` (BlackJAX), ``networks`` (Equinox), ``data`` (pooch, scikit-learn),
+``numpyro`` and ``pymc``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from .errors import MissingExtra
+
+
+def require(package: str, extra: str, what: str = "this") -> ModuleType:
+    """Import an optional package, or raise a `MissingExtra` that says how to install it.
+
+    Args:
+        package: The module to import, such as ``"arviz"`` or ``"xarray.conventions"``.
+        extra: The extra of ``ergodic-inference`` that installs the package.
+        what: The subject of the error's sentence: what the user asked for, such as ``"Draws.to_arviz"``.
+
+    Returns:
+        The imported module.
+    """
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or package, extra, what) from error
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be found, without importing it."""
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
