@@ -10,7 +10,7 @@ TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(
 # tests/conftest.py compiles fast, not well; 'make test-all' compiles as users do.
 USERFLAGS := --xla_cpu_use_fusion_emitters=true --xla_cpu_parallel_codegen_split_count=32 --xla_backend_optimization_level=3
 
-.PHONY: demo test test-all lint types check reproduce-entropy reproduce-synthetic bench constraints clean
+ .PHONY: demo test test-studies test-all lint types check reproduce-entropy reproduce-synthetic bench constraints clean
 
 demo: $(VENV)/.installed
 	@echo "==> ergodic demo"
@@ -18,28 +18,32 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	@echo "==> pytest (fast tests; 'make test-all' adds the slow ones)"
-	@command -v chromium >/dev/null || echo "    no Chromium found: the report page's browser tests are skipped (install 'chromium' to run them)"
 	$(TESTENV) $(BIN)/python -m pytest -n 2 --durations=15
+
+test-studies: $(VENV)/.installed-test
+	@echo "==> pytest, the studies' fast tests"
+	@command -v chromium >/dev/null || echo "    no Chromium found: the report page's browser tests are skipped (install 'chromium' to run them)"
+	$(TESTENV) $(BIN)/python -m pytest -n 2 studies/tests
 
 test-all: $(VENV)/.installed-test
 	@echo "==> pytest, slow tests included"
-	XLA_FLAGS="$(USERFLAGS)" $(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+	XLA_FLAGS="$(USERFLAGS)" $(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow' tests studies/tests
 
 lint: $(VENV)/.installed-test
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src studies tests examples
+	$(BIN)/ruff format --check src studies tests examples
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test test-studies
 
 reproduce-entropy reproduce-synthetic: reproduce-%: $(VENV)/.installed
-	$(BIN)/ergodic reproduce $* --preset cpu --out results/$*
+	$(BIN)/ergodic reproduce $* --preset cpu --out studies/results/$*
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m ergodic_studies.bench.core --out results/core
-	$(BIN)/python -m ergodic_studies.bench.hei_settings --out results/settings
+	$(BIN)/python -m ergodic_studies.bench.core --out studies/results/core
+	$(BIN)/python -m ergodic_studies.bench.hei_settings --out studies/results/settings
 
 # The environment -----------------------------------------------------------------------------------------------
 
@@ -51,14 +55,14 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "error: '$(PYTHON) -m venv' failed; on Debian or Ubuntu install python3-venv first"; exit 1; }
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml studies/pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "==> installing ergodic and what it needs into $(VENV) (JAX and friends, some 300 MB; once, a few minutes)"
-	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e . -e ./studies
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
 	@echo "==> installing the test and lint tools into $(VENV)"
-	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[test,lint]' -e './studies[test]'
 	@touch $@
 
 # Rewrite the pins from what is installed now.

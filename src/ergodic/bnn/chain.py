@@ -133,7 +133,8 @@ class NetworkChain:
 def long_chain(rows: int, scale: float = 1.0) -> NetworkChain:
     """Ours: the appendix's 50 transitions, each of as many leapfrogs as a fixed amount of arithmetic buys.
 
-    P0 is a tenth as wide (`python -m ergodic_studies.bench.network_choices`), and step sizes go by acceptance. ``scale`` shortens.
+    P0 is a tenth as wide (`ergodic_studies.bench.network_choices`), and step sizes go by acceptance.
+    ``scale`` shortens its trajectories.
     """
     passes = _ROW_PASSES * math.sqrt(max(1.0, _FEW / rows))
     return NetworkChain(

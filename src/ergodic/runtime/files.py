@@ -1,4 +1,4 @@
-"""Files, written whole or not at all, and read with every doubt said aloud: atomic writes, and arrays with their names."""
+"""Files: written whole or not at all, read with every doubt said aloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How fast the decoder's gradient along latents is, by the form of its convolutions. `python -m ergodic_studies.bench.decoder`.
+"""How fast the decoder's gradient along latents is, by the form of its convolutions.
+
+    python -m ergodic_studies.bench.decoder
 
 Gradients of log p(x, y) along x a second, of the paper's decoder: with `lax.conv_transpose`, and with other tiles of
 `models/deconvolution.py`. Forms take turns in one run; each turn is many gradients in one program. Then images a second

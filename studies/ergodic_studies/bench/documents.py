@@ -1,4 +1,7 @@
-"""Tables of README.md and docs/results.md, from the benchmark's results. `python -m ergodic_studies.bench.documents` writes them."""
+"""Tables of README.md and docs/results.md, from the benchmark's results.
+
+python -m ergodic_studies.bench.documents
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What GEI's choices are worth: each changed alone, on targets where they matter. `python -m ergodic_studies.bench.greedy`.
+"""What GEI's choices are worth: each changed alone, on targets where they matter.
+
+    python -m ergodic_studies.bench.greedy
 
 A pilot, a P0 and a schedule are made as `GEI.fit` does in its first round, without a certificate; b2 is that of 8,192
 fresh draws. Depth is in gradients one after the other.
