@@ -1,9 +1,9 @@
-"""Eight schools (Rubin 1981) in NumPyro, centred and not.
+"""Eight schools (Rubin 1981) in NumPyro, centred and non-centred.
 
     python examples/eight_schools_numpyro.py
-    ergodic fit examples/eight_schools_numpyro.py:noncentred -s steps=50 -s "step_size=[0.05, 0.15]" -o eight.ergodic
+    ergodic fit examples/eight_schools_numpyro.py:noncentred -o eight.ergodic
 
-A model whose arguments have defaults can be named on the command line as it is.
+A model whose arguments all have defaults can be named on the command line.
 """
 
 import arviz as az

@@ -1,9 +1,9 @@
-"""Eight schools (Rubin 1981) in PyMC, not centred.
+"""Eight schools (Rubin 1981) in PyMC, non-centred.
 
     python examples/eight_schools_pymc.py
-    ergodic fit examples/eight_schools_pymc.py -s steps=50 -s "step_size=[0.05, 0.15]" -o eight.ergodic
+    ergodic fit examples/eight_schools_pymc.py -o eight.ergodic
 
-The file's only PyMC model is what the command line takes.
+The command line takes the file's only PyMC model.
 """
 
 import arviz as az
