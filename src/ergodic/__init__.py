@@ -9,10 +9,13 @@ draws = sampler.sample(jax.random.key(1), 100_000)
 
 from . import targets
 from ._version import __version__
+from .adapters import arviz as _arviz  # noqa: F401 provides Draws.to_arviz
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
 from .api import fit, fit_many, load
 from .certificate import Certificate
+from .diagnostics import certify as _certify  # noqa: F401 provides Sampler.certify
+from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
 from .draws import Draws
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler

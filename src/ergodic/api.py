@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, overload
 
 import jax
@@ -12,8 +13,9 @@ from jaxtyping import Array
 
 from .certificate import Certificate
 from .family import Family
-from .family_sampler import FamilySampler, fit_many
+from .family_sampler import FamilySampler
 from .methods import GEI, METHODS
+from .protocols import Familial, Method
 from .runtime.errors import ConfigError, StorageError
 from .runtime.files import named_leaves
 from .runtime.programs import Cost
@@ -24,17 +26,34 @@ from .target import Target
 __all__ = ["fit", "fit_many", "load"]
 
 
-def fit(target: Target, key: Array, method: Any = None, *, progress: bool | None = None) -> Sampler:
+def fit(target: Target, key: Array, method: Method | None = None, *, progress: bool | None = None) -> Sampler:
     """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's."""
     if not isinstance(target, Target):
         raise ConfigError(
             f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
         )
-    if method is None:
-        method = GEI()
-    if isinstance(method, type) or not hasattr(method, "fit"):
+    method = GEI() if method is None else method
+    if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
     return method.fit(target, require_key(key), progress=progress)
+
+
+def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | None = None) -> FamilySampler:
+    """Tune one schedule to a family of posteriors, each in coordinates of its own.
+
+    Args:
+      targets: a `Family`, or a list of targets that differ in the arrays they have closed over.
+      key: a JAX random key.
+      method: `GEI` with its settings; ``particles`` are a member's. None: 128, or as many as give the family 512, or
+        4 dim, up to 1,024, whichever is most. Nothing is certified or annealed, whatever ``method`` says: certify the
+        members you doubt.
+    """
+    family = targets if isinstance(targets, Family) else Family.of(targets)
+    if method is None:
+        method = GEI(particles=max(128, -(-512 // len(family)), min(4 * family.dim, 1024)), certify=False)
+    if not isinstance(method, Familial):
+        raise ConfigError(f"fit_many needs a method that tunes a family, such as eg.GEI(), not {method!r}")
+    return method.fit_family(family, require_key(key))
 
 
 @overload
@@ -56,6 +75,8 @@ def load(path: str | os.PathLike[str], target: Target | Family) -> Sampler | Fam
     settled, memory = (sampler.record.get(name, np.zeros(0)) for name in ("settled", "memory"))
     if not settled.shape == memory.shape == (given,):
         raise StorageError(f"{path} is damaged: it does not say which members have settled")
+    if not isinstance(sampler.method, Familial):
+        raise StorageError(f"{path} is damaged: {sampler.method.name} has no families")
     return FamilySampler(target, sampler.method, sampler.params, settled, memory, sampler.cost)
 
 
@@ -75,11 +96,7 @@ def _assemble(
         )
     try:
         method = METHODS[header["method"]](**header["config"])
-        if hasattr(method, "shapes"):  # tuning chose them
-            found_shapes = {name.removeprefix("params/"): array.shape for name, array in arrays.items()}
-            template = method.shapes(target, found_shapes, header.get("members"))
-        else:
-            template = jax.eval_shape(lambda key: method.begin(target, key), jax.random.key(0))
+        template = method.template(target, _shapes(arrays), header.get("members"))
     except (TypeError, ValueError) as error:
         raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
     leaves = []
@@ -94,7 +111,16 @@ def _assemble(
             )
         leaves.append(jnp.asarray(array))
     params = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(template), leaves)
-    record = {name.removeprefix("record/"): array for name, array in arrays.items() if name.startswith("record/")}
+    record, extra = _below(arrays, "record/"), _below(arrays, "extra/")
     kept = header.get("certificate")
     certificate = None if kept is None else Certificate.from_dict(kept)
-    return Sampler(target, method, params, record, Cost(**header["cost"]), header["source"], certificate)
+    return Sampler(target, method, params, record, Cost(**header["cost"]), header["source"], certificate, extra)
+
+
+def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in _below(arrays, "params/").items()}

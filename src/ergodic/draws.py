@@ -5,32 +5,70 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from .runtime.arviz import ess
+from .runtime.drawing import Kind
 from .runtime.errors import ConfigError
+from .runtime.ports import Port
 from .runtime.programs import Cost, compiled
 from .runtime.validation import positive_int
 from .target import Layout, Target
 
-if TYPE_CHECKING:
-    from .diagnostics.summary import Summary
-
 _CONSTRAIN_CHUNK = 1 << 14
 
 
-class Batch(NamedTuple):
-    """Some draws, as a compiled program returns them."""
+class Summary(Protocol):
+    """A table of draws: printed as text, with its columns as arrays (`diagnostics/summary.py`)."""
 
-    position: Float[Array, "particles dim"]
-    logdensity: Float[Array, "particles"]
-    stats: dict[str, Array]
-    """One value a draw: ``acceptance_rate``, ``diverging``, ``energy_error``, ``log_weight``, ``gradients``, ..."""
-    trace: dict[str, Array]
-    """Averages over the batch along the run, such as ``expected_logdensity`` (T+1)."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each row is of."""
+        ...
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Averages over the draws, weighted where they are."""
+        ...
+
+    @property
+    def sd(self) -> np.ndarray:
+        """Standard deviations of the draws."""
+        ...
+
+    @property
+    def mcse(self) -> np.ndarray:
+        """Monte Carlo standard errors of the averages."""
+        ...
+
+    @property
+    def ess(self) -> np.ndarray:
+        """How many independent draws they are worth."""
+        ...
+
+
+class Summarises(Protocol):
+    """What `Draws.summary` delegates to."""
+
+    def __call__(self, draws: Draws, rows: int | None) -> Summary:
+        """The table of some draws, with what should worry at first sight."""
+        ...
+
+
+class Converts(Protocol):
+    """What `Draws.to_arviz` delegates to."""
+
+    def __call__(self, draws: Draws, *, predictive: bool | None, log_likelihood: bool | None) -> Any:
+        """The draws as ArviZ InferenceData."""
+        ...
+
+
+summarising: Port[Summarises] = Port("Draws.summary")
+converting: Port[Converts] = Port("Draws.to_arviz")
 
 
 def constrained(target: Target, positions: np.ndarray) -> Any:
@@ -61,6 +99,7 @@ class Draws:
         simulated (the last chunk may have simulated more than were asked for).
       cost: gradients and seconds spent on these draws.
       attributes: plain facts about where they come from: method, its settings, whether draws are independent.
+      kind: what the draws are to one another.
       chains: how many ran side by side; draws are in the order step 1 of every chain, step 2 of every chain, ...
     """
 
@@ -71,6 +110,7 @@ class Draws:
     trace: dict[str, np.ndarray] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     attributes: dict[str, Any] = field(default_factory=dict)
+    kind: Kind = Kind.CORRELATED
     chains: int = 1
 
     def __len__(self) -> int:
@@ -82,14 +122,9 @@ class Draws:
         return constrained(self.target, self.unconstrained)
 
     @property
-    def kind(self) -> str:
-        """``"independent"``, ``"weighted"`` or ``"correlated"``."""
-        return "independent" if self.independent else "weighted" if "log_weight" in self.stats else "correlated"
-
-    @property
     def independent(self) -> bool:
         """Whether each draw comes from a run of its own, unweighted."""
-        return bool(self.attributes.get("independent_draws", False))
+        return self.kind is Kind.INDEPENDENT
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -110,13 +145,15 @@ class Draws:
         n for independent draws; (Σw)²/Σw² for weighted ones; for correlated ones ArviZ's bulk estimate, the smallest
         over coordinates and log π*.
         """
-        if "log_weight" in self.stats:
+        if self.kind is Kind.WEIGHTED:
             return float(1 / np.sum(self.weights**2))
-        if self.independent:
+        if self.kind is Kind.INDEPENDENT:
             return float(len(self))
-        from .adapters.arviz import bulk_effective_size
-
-        return bulk_effective_size(self)
+        columns = np.concatenate([self.unconstrained, self.logdensity[:, None]], axis=1, dtype=np.float64)
+        chains = self.by_chain(columns)
+        if chains.shape[1] < 4:  # too short to tell of correlation: each chain counts as one draw
+            return float(min(self.chains, len(self)))
+        return float(min(ess(chains[:, :, i]) for i in range(chains.shape[2])))
 
     def log_z(self) -> tuple[float, float]:
         """log of the average weight, and its standard error, where weights estimate the normalising constant."""
@@ -136,7 +173,13 @@ class Draws:
         chosen = np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self) - 1)
         chosen = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), chosen))
         stats = {name: column[chosen] for name, column in self.stats.items() if name != "log_weight"}
-        return replace(self, unconstrained=self.unconstrained[chosen], logdensity=self.logdensity[chosen], stats=stats)
+        return replace(
+            self,
+            unconstrained=self.unconstrained[chosen],
+            logdensity=self.logdensity[chosen],
+            stats=stats,
+            kind=Kind.CORRELATED,
+        )
 
     def by_chain(self, values: np.ndarray) -> np.ndarray:
         """Values with one row a draw as ``(chains, steps, ...)``; an incomplete last step is left out."""
@@ -149,10 +192,7 @@ class Draws:
         The table shows the first ``rows`` coordinates, and log π*; None: all. What should worry at first sight is said
         below it.
         """
-        from .diagnostics.health import worries
-        from .diagnostics.summary import summarise_draws
-
-        return replace(summarise_draws(self, rows), worries=tuple(worries(self)))
+        return summarising.verb(self, rows)
 
     def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> Any:
         """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent.
@@ -161,9 +201,7 @@ class Draws:
         log_likelihood. The last two are computed now: ``True`` asks for one, ``False`` leaves it out, None includes it
         if it has at most 50 million values. Predictions are the same each time: their key comes from the draws' seed.
         """
-        from .adapters.arviz import to_inference_data
-
-        return to_inference_data(self, predictive=predictive, log_likelihood=log_likelihood)
+        return converting.verb(self, predictive=predictive, log_likelihood=log_likelihood)
 
     def __repr__(self) -> str:
         mean = float(self.mean(self.logdensity))

@@ -1,7 +1,7 @@
 """A family of posteriors: one log-density of a position and a datum, and many data: folds, windows, simulated data.
 
     family = eg.Family(lambda w, fold: ..., data={"x": x, "y": y}, like=jnp.zeros(5))    # x: (members, rows, 5), ...
-    samplers = eg.fit_many(family, key)                                                    # samplers.py
+    samplers = eg.fit_many(family, key)                                                    # family_sampler.py
 
 Data are arguments of the programs, not constants in them: one program serves all members, and families of like shapes.
 A list of `Target`s is a family too where their log-densities do the same with different arrays (`Family.of`), as those
@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
@@ -41,7 +41,7 @@ class FamilyDensity:
         """One member's density."""
         return Density(lambda position: self.function(position, datum), self.layout)
 
-    def batched(self, data: Any) -> BatchedDensity:
+    def of_members(self, data: PyTree) -> BatchedDensity:
         """log π* and force of rows that are the members' particles, block after block, ``(members * n, dim)``."""
         members = jax.tree_util.tree_leaves(data)[0].shape[0]
 

@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ._version import __version__
 from .certificate import Certificate
 from .draws import Draws
+from .protocols import Correlated, Fact, Method
+from .runtime.drawing import Kind, filled
 from .runtime.errors import ConfigError, DrawsWarning
 from .runtime.files import named_leaves
-from .runtime.programs import Cost
+from .runtime.ports import Port
+from .runtime.programs import Cost, Stopwatch
 from .runtime.sampler_files import write
 from .runtime.validation import positive_int
 from .target import Target
+
+
+class Certifies(Protocol):
+    """What `Sampler.certify` delegates to."""
+
+    def __call__(self, sampler: Sampler, key: Array, *, draws: int, level: float, evidence: bool) -> Certificate:
+        """Evidence on fresh draws of a sampler."""
+        ...
+
+
+certifying: Port[Certifies] = Port("Sampler.certify")
 
 
 @dataclass(eq=False)
@@ -31,19 +46,21 @@ class Sampler:
       target: what it samples.
       method: the frozen configuration that made it.
       params: what was tuned, as a pytree of arrays.
-      record: the training record, one row an iteration.
+      record: the training record, one row per iteration.
       cost: what tuning cost.
-      certificate: what `certify` found last, or None.
       source: where the command line found the target: ``{"builtin": name}`` or ``{"file": ..., "object": ...}``.
+      certificate: what `certify` found last, or None.
+      extra: further arrays that go into the file with it, by name.
     """
 
     target: Target
-    method: Any
-    params: Any
+    method: Method
+    params: PyTree
     record: dict[str, np.ndarray] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
-    source: dict[str, str] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
+    extra: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def sample(self, key: Array, n: int, *, chunk: int | None = None, progress: bool | None = None) -> Draws:
         """Draw n times.
@@ -51,31 +68,50 @@ class Sampler:
         Memory beside the output does not grow with n: ``chunk`` draws are made at a time. Draw i depends on the key, on
         i and on ``chunk`` alone, so asking for more draws does not change the first ones.
         """
-        n = positive_int(n, "n, the number of draws")
-        if chunk is not None:
-            chunk = positive_int(chunk, "chunk")
-        draws = self.method.draw(self, require_key(key), n, chunk=chunk, progress=progress)
-        draws = replace(draws, attributes=self.attributes(key))
-        warn_of_lost(draws.logdensity)
-        return draws
+        n, key, method = positive_int(n, "n, the number of draws"), require_key(key), self.method
+        clock = Stopwatch()
+        size = method.chunk(self.target.dim) if chunk is None else positive_int(chunk, "chunk")
+        size = method.rows(n, size)
+        columns = filled(method.draw(self.target, self.params, key, n, size), n, size=size, progress=progress)
+        warn_of_lost(columns.logdensity)
+        return Draws(
+            self.target,
+            columns.position,
+            columns.logdensity,
+            columns.stats,
+            columns.trace,
+            clock.cost(*method.spent(self.params, columns, size)),
+            self.attributes(key),
+            method.kind(self.params),
+            method.chains if isinstance(method, Correlated) else 1,
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """What its draws are to one another."""
+        return self.method.kind(self.params)
 
     @property
     def depth(self) -> int:
-        """Gradients one draw costs, one after the other: the parameters' own where T was tuned, else the method's."""
-        return self.params.depth if hasattr(self.params, "depth") else self.method.depth
+        """Gradients that one draw costs, one after the other."""
+        return self.method.depth(self.params)
 
-    def attributes(self, key: Array) -> dict[str, Any]:
+    def attributes(self, key: Array) -> dict[str, Fact]:
         """Plain facts about draws made with this key: the method and its settings, seed, versions."""
         words = np.asarray(key if key.dtype == jnp.uint32 else jax.random.key_data(key)).ravel()
         seed = sum(int(word) << (32 * place) for place, word in enumerate(reversed(words)))
+        weighted: dict[str, Fact] = {"weighted_draws": True} if self.kind is Kind.WEIGHTED else {}
+        certificate = "none" if self.certificate is None else self.certificate.verdict
         return {
-            **self.method.attributes(),
-            **(self.params.attributes() if hasattr(self.params, "attributes") else {}),
+            "method": self.method.name,
+            "independent_draws": self.kind is Kind.INDEPENDENT,
+            **weighted,
+            **self.method.facts(self.params),
             "target": self.target.name,
             "seed": str(seed),
             "ergodic_version": __version__,
             "jax_version": jax.__version__,
-            "certificate": "none" if self.certificate is None else self.certificate.verdict,
+            "certificate": certificate,
         }
 
     def certify(self, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False) -> Certificate:
@@ -87,10 +123,9 @@ class Sampler:
           level: the probability, at most, that a sound sampler is failed.
           evidence: also estimate log Z and the target's entropy, by annealing along the tuned chain.
         """
-        from .diagnostics.certify import certify
-
-        self.certificate = certify(self, require_key(key), draws=draws, level=level, evidence=evidence)
-        return self.certificate
+        found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence)
+        self.certificate = found
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
@@ -104,7 +139,7 @@ class Sampler:
 
 
 def warn_of_lost(logdensity: np.ndarray) -> None:
-    """Warn whoever asked for draws of those that are nowhere."""
+    """Warn whoever asked for draws of those that lie where log π* is not finite."""
     lost = int(np.sum(~np.isfinite(logdensity)))
     if lost:
         warnings.warn(
@@ -114,7 +149,7 @@ def warn_of_lost(logdensity: np.ndarray) -> None:
         )
 
 
-def require_key(key: Any) -> Array:
+def require_key(key: object) -> Array:
     """A JAX random key, or an error that says how to make one."""
     if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32):
         return key
@@ -125,9 +160,10 @@ def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None 
     """Write a sampler to ``path``; with ``members``, one whose parameters are a family's."""
     arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in named_leaves(sampler.params)}
     arrays |= {f"record/{name}": np.asarray(column) for name, column in sampler.record.items()}
+    arrays |= {f"extra/{name}": np.asarray(array) for name, array in sampler.extra.items()}
     header = {
         "method": sampler.method.name,
-        "config": asdict(sampler.method),
+        "config": sampler.method.settings(),
         "target": describe(sampler.target),
         "source": sampler.source,
         "cost": asdict(sampler.cost),

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from .initial import DiagonalGaussian
+from .kernels.ensemble import BatchedDensity
 from .runtime.errors import TargetError
 from .runtime.validation import finite_float
 
@@ -137,6 +138,10 @@ class Density:
     ) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
+
+    def of_members(self, data: PyTree) -> BatchedDensity:
+        """The same as a family's density has it, for one member that needs no data."""
+        return self.batched
 
     def stochastic_force(self, positions: Float[Array, "particles dim"], key: Array) -> Float[Array, "particles dim"]:
         """An unbiased estimate of the force from a random minibatch a particle; the exact force without minibatches."""
@@ -267,8 +272,8 @@ class Target:
         self.constrain = constrain
         self.names = self.layout.names() if names is None else tuple(names)
         if len(self.names) != self.dim:
-            raise TargetError(f"{len(self.names)} names for {self.dim} coordinates; give one a flat coordinate")
-        self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
+            raise TargetError(f"{len(self.names)} names for {self.dim} coordinates; give one per flat coordinate")
+        self.name = name or str(getattr(logdensity, "__name__", type(logdensity).__name__))
         self.prior_entropy = None if prior_entropy is None else finite_float(prior_entropy, "prior_entropy")
         if prior is not None and (prior.mean.shape != (self.dim,) or prior.log_scale.shape != (self.dim,)):
             raise TargetError(

@@ -1,10 +1,10 @@
-"""Draws as ArviZ InferenceData. The one file that knows ArviZ's API (0.23 on Python 3.11; it changes in 1.x)."""
+"""Draws as ArviZ InferenceData: what `Draws.to_arviz` gives. ArviZ itself is behind `runtime/arviz.py`."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,11 @@ import numpy as np
 from jaxtyping import Array
 
 from .._version import __version__
+from ..draws import Draws, converting
+from ..runtime.arviz import inference_data
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import compiled
 from ..target import Target, leaf_name
-
-if TYPE_CHECKING:
-    from ..draws import Draws
 
 UNASKED_VALUES = 50_000_000
 """Groups of more values than this are made only when asked for."""
@@ -27,6 +26,7 @@ _PREDICTIVE = 0x70726564
 """Folded into the draws' key, so that predictions are not made with the randomness that made the draws."""
 
 
+@converting.provide
 def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> Any:
     """Posterior, sample_stats (``lp`` and the draws' statistics), attributes, and what the target's model knows.
 
@@ -34,42 +34,24 @@ def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likel
     posterior_predictive and log_likelihood: one row a draw, simulated or computed now, and left out when that is more
     than 50 million values and was not asked for.
     """
-    arviz = import_arviz()
     model = draws.target.model
     leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
     values = {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
     ordered = [name for name in model.dims if name in values] + [name for name in values if name not in model.dims]
     attributes = _attributes(draws)
     dims, coords = _labels(draws.target, values)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "More chains")  # many short chains are what ensembles give
-        return arviz.from_dict(
-            posterior={name: draws.by_chain(values[name]) for name in ordered},
-            sample_stats={n: draws.by_chain(column) for n, column in {"lp": draws.logdensity, **draws.stats}.items()},
-            posterior_predictive=_simulated(draws, "predictive", predictive),
-            log_likelihood=_simulated(draws, "log_likelihood", log_likelihood),
-            observed_data=dict(model.observed) or None,
-            constant_data=dict(model.constant) or None,
-            **{
-                f"{group}_attrs": attributes
-                for group in ("posterior", "sample_stats", "posterior_predictive", "log_likelihood")
-            },
-            dims=dims,
-            coords=coords,
-        )
-
-
-def bulk_effective_size(draws: Draws) -> float:
-    """The smallest bulk effective sample size over unconstrained coordinates and log π*.
-
-    Chains of fewer than four steps tell nothing of correlation: they count as one draw each.
-    """
-    columns = np.concatenate([draws.unconstrained, draws.logdensity[:, None]], axis=1, dtype=np.float64)
-    chains = draws.by_chain(columns)
-    if chains.shape[1] < 4:
-        return float(min(draws.chains, len(draws)))
-    ess = import_arviz().ess
-    return float(min(ess(chains[:, :, i], method="bulk") for i in range(chains.shape[2])))
+    groups = {
+        "posterior": {name: draws.by_chain(values[name]) for name in ordered},
+        "sample_stats": {n: draws.by_chain(column) for n, column in {"lp": draws.logdensity, **draws.stats}.items()},
+        "posterior_predictive": _simulated(draws, "predictive", predictive),
+        "log_likelihood": _simulated(draws, "log_likelihood", log_likelihood),
+        "observed_data": dict(model.observed) or None,
+        "constant_data": dict(model.constant) or None,
+    }
+    described = ("posterior", "sample_stats", "posterior_predictive", "log_likelihood")
+    return inference_data(
+        {**groups, **{f"{group}_attrs": attributes for group in described}, "dims": dims, "coords": coords}
+    )
 
 
 def _labels(target: Target, values: dict[str, np.ndarray]) -> tuple[dict[str, list[str]], dict[str, Any]]:
@@ -109,7 +91,7 @@ def plain(value: Any) -> Any:
 def _simulated(draws: Draws, what: str, wanted: bool | None) -> dict[str, np.ndarray] | None:
     """The model's ``predictive`` or ``log_likelihood`` of every draw, ``(chains, steps, ...)`` by site, or None."""
     target, n = draws.target, len(draws)
-    known = getattr(target.model, what) is not None
+    known = {"predictive": target.model.predictive, "log_likelihood": target.model.log_likelihood}[what] is not None
     if wanted and not known:
         raise ConfigError(f"the model of '{target.name}' gives no {what}; call to_arviz without {what}=True")
     if not known or wanted is False:
@@ -154,11 +136,3 @@ def _key(draws: Draws) -> Array:
     while seed:
         key, seed = jax.random.fold_in(key, seed & 0xFFFFFFFF), seed >> 32
     return key
-
-
-def import_arviz() -> Any:
-    """ArviZ, without what it announces of its 1.x."""
-    with warnings.catch_warnings():  # ArviZ 0.23 announces 1.x on import
-        warnings.simplefilter("ignore", FutureWarning)
-        import arviz
-    return arviz

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +28,9 @@ import numpy as np
 from jaxtyping import Array as Key
 
 from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
-from ..draws import Batch, Draws, constrained
-from ..runtime.drawing import batches, by_index, default_chunk
+from ..draws import Draws, constrained
+from ..protocols import Independent
+from ..runtime.drawing import Batch, default_chunk
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
@@ -62,7 +62,8 @@ def stream(
 ) -> Streamed:
     """Write n draws to the store at ``path``, going on from the draws that an earlier run left there."""
     n = positive_int(n, "n, the number of draws")
-    if not by_index(sampler.method):
+    method = sampler.method
+    if not isinstance(method, Independent):
         raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
     path, settings = Path(path), _settings(sampler, require_key(key))
     clock = Stopwatch()
@@ -71,7 +72,7 @@ def stream(
             if overwrite or (path.is_dir() and not any(path.iterdir())):
                 remove(path)
             before = _there_already(path, settings, n) if path.exists() else 0
-            some = _write(sampler, key, n, path, before, settings, progress) if before < n else None
+            some = _write(sampler, method, key, n, path, before, settings, progress) if before < n else None
     except OSError as error:
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
@@ -112,7 +113,7 @@ def summarise_store(path: Path, target: Target, rows: int | None = 30) -> Summar
 def _settings(sampler: Sampler, key: Key) -> dict[str, Any]:
     """What the draws depend on, as plain attributes: two runs that agree in these make the same draws."""
     size, rows = chunks(sampler.target)
-    digest = hashlib.sha256(json.dumps([sampler.method.name, asdict(sampler.method)], sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps([sampler.method.name, sampler.method.settings()], sort_keys=True).encode())
     for path, leaf in jax.tree_util.tree_flatten_with_path(sampler.params)[0]:
         array = np.asarray(leaf)
         digest.update(f"{leaf_name(path)}:{array.dtype}:{array.shape};".encode())
@@ -135,15 +136,22 @@ def _there_already(path: Path, settings: dict[str, Any], n: int) -> int:
 
 
 def _write(
-    sampler: Sampler, key: Key, n: int, path: Path, before: int, settings: dict[str, Any], progress: bool | None
+    sampler: Sampler,
+    method: Independent,
+    key: Key,
+    n: int,
+    path: Path,
+    before: int,
+    settings: dict[str, Any],
+    progress: bool | None,
 ) -> Draws:
     target, size, rows = sampler.target, settings["chunk"], settings["storage_chunk"]
     if before:
         last = (before - 1) // size
-        (batch,) = batches(sampler, key, last, 1, size)
+        (batch,) = method.batches(target, sampler.params, key, last, 1, size)
         _require_same(path, _columns(target, batch), last * size, before)
     first = before // rows
-    made = batches(sampler, key, first * rows // size, -(-n // size) - first * rows // size, size)
+    made = method.batches(target, sampler.params, key, first * rows // size, -(-n // size) - first * rows // size, size)
     some: Draws | None = None
     with Progress("sampling", n, enabled=progress) as bar:
         bar.advance(by=first * rows)
@@ -181,7 +189,9 @@ def _draws(sampler: Sampler, key: Key, made: list[Batch], count: int) -> Draws:
     stats = _joined([batch.stats for batch in made], count)
     trace = {name: np.mean([batch.trace[name] for batch in made], axis=0) for name in made[0].trace}
     position, logdensity = (np.concatenate(parts)[:count] for parts in zip(*(batch[:2] for batch in made), strict=True))
-    return Draws(sampler.target, position, logdensity, stats, trace, attributes=sampler.attributes(key))
+    return Draws(
+        sampler.target, position, logdensity, stats, trace, attributes=sampler.attributes(key), kind=sampler.kind
+    )
 
 
 def _require_same(path: Path, columns: dict[str, np.ndarray], begin: int, end: int) -> None:

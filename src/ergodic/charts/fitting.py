@@ -1,7 +1,7 @@
-"""A metric from an ensemble: AA' is the geometric mean of cov(x) and cov(∂log π*)⁻¹.
+"""A linear chart from an ensemble: AA' is the geometric mean of cov(x) and cov(∂log π*)⁻¹.
 
 For a Gaussian target of covariance Σ and *any* Gaussian ensemble x ~ N(·, S), forces have covariance Σ⁻¹SΣ⁻¹, and the
-geometric mean of S and ΣS⁻¹Σ is Σ itself: the metric is right long before the ensemble is.
+geometric mean of S and ΣS⁻¹Σ is Σ itself: the chart is right long before the ensemble is.
 
 - `dense`, dim ≤ particles/4. In coordinates where cov(x) = I (correlations shrunk by 1e-4) with root R, take the
   eigenvectors V and eigenvalues g of the forces' covariance: A = R V g^(-1/4).
@@ -15,27 +15,37 @@ Eigenvalues g are clipped to κ^±4, so that one ensemble stretches or shrinks a
 
 from __future__ import annotations
 
-from typing import Any
-
+import jax
 import numpy as np
+from jaxtyping import Array
 
-from .linear import Dense, LowRank, Metric
+from . import LinearChart
+from .dense import DenseChart
+from .low_rank import LowRankChart
 
-_KAPPA = 100.0
-_RANK = 16
-_NOISE = 2.0
+REACH = 100.0
 
 
-def metric_of(position: np.ndarray, gradient: np.ndarray) -> Metric:
-    """The metric of an ensemble, in the form that its size affords."""
+def chart_of(
+    position: np.ndarray, gradient: np.ndarray, *, reach: float = REACH, rank: int = 16, noise: float = 2.0
+) -> LinearChart:
+    """The chart of an ensemble, in the form that its size affords, on the host.
+
+    Args:
+      position: the ensemble's positions, ``(particles, dim)``.
+      gradient: ∂log π* there.
+      reach: κ, how much one ensemble may stretch or shrink a direction of its covariance.
+      rank: leading directions of positions, and of forces, that a low-rank chart looks at.
+      noise: stretches nearer to 1 than this factor may be the noise of few particles, and are left out.
+    """
     n, dim = position.shape
-    form = dense if 4 * dim <= n else low_rank
-    metric: Any = form(position.astype(np.float64), gradient.astype(np.float64))
-    return type(metric)(*(np.asarray(leaf, position.dtype) for leaf in metric))
+    x, force = position.astype(np.float64), gradient.astype(np.float64)
+    chart = dense(x, force, reach) if 4 * dim <= n else low_rank(x, force, reach, rank, noise)
+    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, position.dtype), chart)
 
 
-def dense(position: np.ndarray, gradient: np.ndarray) -> Dense:
-    """From the full covariances."""
+def dense(position: np.ndarray, gradient: np.ndarray, reach: float = REACH) -> DenseChart:
+    """The chart from the full covariances."""
     n, dim = position.shape
     scaled, force, spread = _standardised(position, gradient)
     w, v = np.linalg.eigh((1 - 1e-4) * scaled.T @ scaled / n + 1e-4 * np.eye(dim))
@@ -43,28 +53,35 @@ def dense(position: np.ndarray, gradient: np.ndarray) -> Dense:
     root = v * w[None, :]  # diag(spread) root = R
     force = force @ root
     g, u = np.linalg.eigh(force.T @ force / n)
-    g = _clipped(g) ** 0.25
+    g = _clipped(g, reach) ** 0.25
     matrix = spread[:, None] * (root @ u) / g[None, :]
     inverse = g[:, None] * (u.T @ (v / w[None, :]).T) / spread[None, :]
-    return Dense(matrix, inverse, np.sum(np.log(spread)) + np.sum(np.log(w)) - np.sum(np.log(g)))
+    log_det = np.sum(np.log(spread)) + np.sum(np.log(w)) - np.sum(np.log(g))
+    return DenseChart(*_on_host(matrix, inverse, log_det))
 
 
-def low_rank(position: np.ndarray, gradient: np.ndarray) -> LowRank:
-    """From the variances, and the covariances within the leading directions."""
+def low_rank(
+    position: np.ndarray, gradient: np.ndarray, reach: float = REACH, rank: int = 16, noise: float = 2.0
+) -> LowRankChart:
+    """The chart from the variances, and the covariances within the leading directions."""
     dim = position.shape[1]
     _, force, spread = _standardised(position, gradient)
-    scale = spread * _clipped(np.mean(force**2, axis=0)) ** -0.25
+    scale = spread * _clipped(np.mean(force**2, axis=0), reach) ** -0.25
     x = (position - np.mean(position, axis=0)[None, :]) / scale[None, :]
     f = (gradient - np.mean(gradient, axis=0)[None, :]) * scale[None, :]
-    rank = min(_RANK, dim)
+    rank = min(rank, dim)
     both = np.concatenate([_leading(x, rank), _leading(f, rank)], axis=1)
     basis, _ = np.linalg.qr(both)  # (dim, 2 rank)
-    inner = dense(x @ basis, f @ basis)
+    inner = dense(x @ basis, f @ basis, reach)
     values, vectors = np.linalg.eigh(inner.root @ inner.root.T)  # AA' within the span, symmetric
     stretch = np.sqrt(np.maximum(values, 1e-6))
-    worth = (stretch > _NOISE) | (stretch < 1 / _NOISE)  # nearer to 1 it may be the noise of few particles
-    parts: Any = (scale, basis @ vectors, np.where(worth, stretch, 1))
-    return LowRank(*parts)
+    worth = (stretch > noise) | (stretch < 1 / noise)  # nearer to 1 it may be the noise of few particles
+    return LowRankChart(*_on_host(scale, basis @ vectors, np.where(worth, stretch, 1)))
+
+
+def _on_host(*leaves: np.ndarray) -> tuple[Array, ...]:
+    """NumPy arrays where a chart has arrays: programs take either, and charts compute with either."""
+    return leaves  # type: ignore[return-value]
 
 
 def _standardised(position: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,5 +101,5 @@ def _leading(rows: np.ndarray, rank: int) -> np.ndarray:
     return rows.T @ (vectors[:, -rank:] / np.sqrt(np.maximum(values[-rank:], 1e-12))[None, :])
 
 
-def _clipped(g: np.ndarray) -> np.ndarray:
-    return np.clip(g, _KAPPA**-4, _KAPPA**4)
+def _clipped(g: np.ndarray, reach: float) -> np.ndarray:
+    return np.clip(g, reach**-4, reach**4)

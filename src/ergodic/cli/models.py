@@ -174,7 +174,7 @@ def sample(
     import warnings
 
     from ..adapters.files import require_place, write_draws
-    from ..runtime.drawing import by_index
+    from ..protocols import Independent
     from ..runtime.errors import DrawsWarning
     from ..runtime.validation import positive_int
 
@@ -182,7 +182,7 @@ def sample(
     out = file.with_suffix(".nc") if out is None else out
     require_place(out)
     sampler = open_sampler(file, model, dim)
-    if out.suffix == ".zarr" and by_index(sampler.method):
+    if out.suffix == ".zarr" and isinstance(sampler.method, Independent):
         _stream(sampler, key_of(seed), n, out, overwrite)
     else:
         if out.suffix == ".zarr" and out.exists() and not overwrite:

@@ -6,14 +6,14 @@ to 0, gives weights with E[1/w] = 1/Z, so -log mean(1/w) overestimates. Their di
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from ..kernels.annealed import begin
+from ..protocols import Bidirectional
 from ..runtime.errors import ConfigError
 from ..runtime.programs import compiled
 from ..sampler import Sampler
@@ -35,8 +35,8 @@ class Sandwich(NamedTuple):
 
 
 def sandwich(sampler: Sampler, key: Array, exact: np.ndarray) -> Sandwich:
-    """Bound log Z with a fitted HAIS sampler and exact draws of its target, one backward chain a draw."""
-    if not hasattr(sampler.method, "forward"):
+    """Bound log Z with a fitted HAIS sampler and exact draws of its target, one backward chain per draw."""
+    if not isinstance(sampler.method, Bidirectional):
         raise ConfigError(f"bidirectional Monte Carlo needs a HAIS sampler, not {sampler.method.name}")
     forward_key, backward_key = jax.random.split(key)
     lower, lower_error = sampler.sample(forward_key, len(exact), progress=False).log_z()
@@ -48,7 +48,5 @@ def sandwich(sampler: Sampler, key: Array, exact: np.ndarray) -> Sandwich:
     return Sandwich(lower, lower_error, upper, float(inverse.std(ddof=1) / inverse.mean() / np.sqrt(len(inverse))))
 
 
-def _backward(method: Any, density: Density, params: Any, exact: Array, key: Array) -> Array:
-    """log w of each run from β = 1 to 0."""
-    momentum_key, chain_key = jax.random.split(key)
-    return method.backward(density, params, begin(density.batched, exact, momentum_key), chain_key)
+def _backward(method: Bidirectional, density: Density, params: PyTree, exact: Array, key: Array) -> Array:
+    return method.backward(density, params, exact, key)

@@ -25,11 +25,12 @@ from jaxtyping import Array
 
 from ..certificate import Certificate, Finding
 from ..draws import Draws
-from ..runtime.drawing import chain_program, default_chunk
+from ..protocols import Annealable, Chained
+from ..runtime.drawing import Kind, default_chunk
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import positive_int
-from ..sampler import Sampler
+from ..sampler import Sampler, certifying
 from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
 from ..target import Density
 from . import starts
@@ -63,6 +64,7 @@ class _Case(NamedTuple):
     threshold: float
 
 
+@certifying.provide
 def certify(
     sampler: Sampler, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False
 ) -> Certificate:
@@ -101,7 +103,7 @@ def certify(
         more, gradients = _evidence(sampler, evidence_key)
         found += more
         spent += gradients
-    depth += starts.ROUNDS * depth if hasattr(sampler.method, "go_on") else 0  # the tests run side by side
+    depth += starts.ROUNDS * depth if isinstance(sampler.method, Chained) else 0  # the tests run side by side
     return Certificate(tuple(found), draws, level, clock.cost(spent, depth), fresh.cost.gradients)
 
 
@@ -110,7 +112,7 @@ def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
     if draws.independent:
         return draws.unconstrained, draws.logdensity
     worth = max(1, int(draws.effective_size()))
-    if draws.kind == "weighted":
+    if draws.kind is Kind.WEIGHTED:
         chosen = draws.resample(key, max(1, worth // _SEPARATE))  # few, so that hardly any comes twice
         return chosen.unconstrained, chosen.logdensity
     every = max(1, math.ceil(len(draws) / worth))
@@ -169,16 +171,17 @@ def _stationarity(case: _Case, key: Array, rng: np.random.Generator) -> tuple[li
     else:
         words = f"{len(names)} functions stay, under {lengths} more leapfrogs (acceptance {probes.acceptance:.2f})"
     found = [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)]
-    if not hasattr(case.sampler.method, "go_on") or case.sampler.attributes(key).get("weighted_draws"):
+    method = case.sampler.method
+    if not isinstance(method, Chained) or case.sampler.kind is Kind.WEIGHTED:
         return found, probes.gradients
-    times = int(np.clip(_GOING_ON // int(case.sampler.attributes(key).get("steps", _GOING_ON)), 1, starts.ROUNDS))
-    found.append(_going_on(case, jax.random.fold_in(key, 99), before, times))
+    times = int(np.clip(_GOING_ON // method.transitions(case.sampler.params), 1, starts.ROUNDS))
+    found.append(_going_on(case, method, jax.random.fold_in(key, 99), before, times))
     return found, probes.gradients + times * len(case.positions) * case.sampler.depth
 
 
-def _going_on(case: _Case, key: Array, before: np.ndarray, times: int) -> Finding:
+def _going_on(case: _Case, method: Chained, key: Array, before: np.ndarray, times: int) -> Finding:
     """Once more through the chain that made the draws, or more: what is slow shows there, not in one trajectory."""
-    move, after = _mover(case.sampler, key), (case.positions, case.logdensity)
+    move, after = _mover(case.sampler, method, key), (case.positions, case.logdensity)
     for _ in range(times):
         after = move(after[0])
     change = case.functions(*after) - before
@@ -218,14 +221,14 @@ def _stein(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Find
 
 def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
     sampler = case.sampler
-    if not hasattr(sampler.method, "go_on"):
+    if not isinstance(sampler.method, Chained):
         words = f"{sampler.method.name} has no chain that could start elsewhere: a missed mode would not show"
         advice = "compare with a method that has one, such as HEI, or with starts of your own"
         return [Finding("start", "start dependence", "inconclusive", words, advice=advice)], 0
-    if sampler.attributes(key).get("weighted_draws"):
-        return _other_initials(case, key, rng)
+    if isinstance(sampler.method, Annealable) and sampler.kind is Kind.WEIGHTED:
+        return _other_initials(case, sampler.method, key, rng)
     n = max(10 * starts.MEMBERS, len(case.positions) // (4 * starts.MEMBERS) * starts.MEMBERS)
-    move = _mover(sampler, key)
+    move = _mover(sampler, sampler.method, key)
     half = len(case.positions) // 2
     draws = starts.Reference.of(case.functions, case.positions[half:], case.logdensity[half:])
     paths = {
@@ -248,14 +251,14 @@ def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Fin
     return found, len(paths) * n * starts.ROUNDS * sampler.depth
 
 
-def _other_initials(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
+def _other_initials(case: _Case, method: Annealable, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
     """Weighted draws, annealed from other P0s: their weights must make up for it."""
     sampler, half = case.sampler, len(case.positions) // 2
     draws = starts.Reference.of(case.functions, case.positions[half:], case.logdensity[half:])
     found, spent = [], 0
     for index, (name, (shift, factor)) in enumerate(_OTHER.items()):
-        params = sampler.method.elsewhere(sampler.params, shift, factor)
-        other = Sampler(sampler.target, sampler.method, params)
+        params = method.elsewhere(sampler.params, shift, factor)
+        other = Sampler(sampler.target, method, params)
         run_key, pick_key = jax.random.split(jax.random.fold_in(key, index))
         fresh = other.sample(run_key, 2 * half, progress=False)
         positions, logdensity = _separate(fresh, pick_key)
@@ -300,7 +303,7 @@ def _start_finding(name: str, path: starts.Path, draws: starts.Reference, thresh
     return Finding("start", name, "failed", f"settles elsewhere: {away}", seen.distance, seen.differs, advice)
 
 
-def _mover(sampler: Sampler, key: Array) -> starts.Move:
+def _mover(sampler: Sampler, method: Chained, key: Array) -> starts.Move:
     """Once through the sampler's chain, in chunks; a new key every time."""
     calls = itertools.count()
     size = default_chunk(sampler.target.dim)
@@ -310,8 +313,10 @@ def _mover(sampler: Sampler, key: Array) -> starts.Move:
         for at in range(0, len(positions), size):
             rows = slice(at, min(at + size, len(positions)))
             block = np.resize(positions[rows], (size, positions.shape[1]))  # the program that draws
-            batch = jax.device_get(chain_program(sampler, jnp.asarray(block), jax.random.fold_in(key, next(calls))))
-            moved[rows], levels[rows] = (v[: rows.stop - at] for v in (batch.position, batch.logdensity))
+            batch = method.chain(
+                sampler.target, sampler.params, jnp.asarray(block), jax.random.fold_in(key, next(calls))
+            )
+            moved[rows], levels[rows] = (np.asarray(v)[: rows.stop - at] for v in (batch.position, batch.logdensity))
         return moved, levels
 
     return move

@@ -23,9 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..chain import ChainParams
 from ..initial import DiagonalGaussian
-from ..kernels.hmc import HMCParams
+from ..protocols import Annealable, Hamiltonian
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.validation import positive_int
@@ -65,26 +64,25 @@ def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int | 
     ``particles`` are spread evenly over 20 islands. A method that can anneal its own chain (`GEI.annealed`) does so
     instead, with independent weighted draws.
     """
-    if hasattr(sampler.method, "annealed"):
-        return _by_weights(sampler, require_key(key), positive_int(particles, "particles"))
-    params = sampler.params
-    if not isinstance(params, ChainParams) or not isinstance(params.transitions, HMCParams):
+    if isinstance(sampler.method, Annealable):
+        return _by_weights(sampler, sampler.method, require_key(key), positive_int(particles, "particles"))
+    params, method = sampler.params, sampler.method
+    if not isinstance(method, Hamiltonian):
         raise ConfigError(
             f"annealing along a chain needs one of HMC transitions, such as HEI's; {sampler.method.name} has none"
         )
-    temperatures = None if rounds is None else positive_int(rounds, "rounds") * params.steps
-    speeds = jnp.exp(params.transitions.log_step - 0.5 * params.transitions.log_variance)
-    return anneal(
-        *(sampler.target, params.initial, key, particles, sampler.method.leapfrogs),
-        speeds=speeds,
+    temperatures = None if rounds is None else positive_int(rounds, "rounds") * method.transitions(params)
+    return annealed_evidence(
+        *(sampler.target, method.start(params), key, particles, method.leapfrogs),
+        speeds=method.speeds(params),
         temperatures=temperatures,
     )[0]
 
 
-def _by_weights(sampler: Sampler, key: Array, particles: int) -> Evidence:
-    """The estimates from independent weighted draws; errors by the delta method, one influence a draw."""
+def _by_weights(sampler: Sampler, method: Annealable, key: Array, particles: int) -> Evidence:
+    """The estimates from independent weighted draws; errors by the delta method, one influence per draw."""
     clock = Stopwatch()
-    annealed = sampler.method.annealed(sampler, jax.random.fold_in(key, 0))
+    annealed = method.annealed(sampler, jax.random.fold_in(key, 0))
     draws = annealed.sample(jax.random.fold_in(key, 1), particles, progress=False)
     log_z, error = draws.log_z()
     share = draws.weights * len(draws)
@@ -107,10 +105,10 @@ def pilot_evidence(
     target: Target, initial: DiagonalGaussian, key: Array, particles: int = 500, leapfrogs: int = 5
 ) -> Evidence:
     """The same from a start alone, before any chain is tuned: step sizes are adapted to the ensemble on the way."""
-    return anneal(target, initial, key, particles, leapfrogs)[0]
+    return annealed_evidence(target, initial, key, particles, leapfrogs)[0]
 
 
-def anneal(
+def annealed_evidence(
     target: Target,
     initial: DiagonalGaussian,
     key: Array,

@@ -41,7 +41,7 @@ def findings(sampler: Sampler, draws: Draws) -> Iterator[Finding]:
         idle = np.flatnonzero(acceptance > _IDLE) + 1
         words = f"every proposal is accepted at step {_steps(idle)}: {_does(idle)} next to nothing, the step is tiny"
         yield _count("idle steps", idle.size, 0, words, "no step accepts all", "noted", "more tuning iterations")
-    initial = getattr(sampler.params, "initial", None)
+    initial = sampler.method.start(sampler.params)
     if initial is None or not draws.independent:
         return
     entropy = float(initial.entropy())

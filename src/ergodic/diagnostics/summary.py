@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from ..draws import Draws, summarising
+from ..runtime.arviz import available, ess, mcse
+from ..runtime.drawing import Kind
 from ..target import Target, leaf_name
-
-if TYPE_CHECKING:
-    from ..draws import Draws
+from .health import worries
 
 _LEVELS = (0.05, 0.5, 0.95)
 _BLOCK = 1 << 21  # values in double precision at a time
@@ -43,7 +44,7 @@ class Summary:
       mcse: standard error of ``mean``.
       ess: how many independent draws they are worth.
       n, lost: how many draws there are, and how many of them are not finite and left out.
-      kind: ``"independent"``, ``"weighted"`` or ``"correlated"``.
+      kind: what the draws are to one another.
       thinned: quantiles are of one draw in so many.
       rows: how many coordinates the text shows; None: all.
       worries: what speaks against the draws at first sight.
@@ -59,7 +60,7 @@ class Summary:
     ess: np.ndarray
     n: int
     lost: int
-    kind: str
+    kind: Kind
     thinned: int = 1
     rows: int | None = 30
     worries: tuple[str, ...] = ()
@@ -85,10 +86,12 @@ class Summary:
 
     def _notes(self) -> Iterator[str]:
         errors = {
-            "independent": "the Monte Carlo error of a mean is sd/√n exactly; bias is what certify looks for",
-            "weighted": "errors are of self-normalised importance sampling, ess by Kish",
-            "correlated": "error and ess estimated by ArviZ along the chains",
+            Kind.INDEPENDENT: "the Monte Carlo error of a mean is sd/√n exactly; bias is what certify looks for",
+            Kind.WEIGHTED: "errors are of self-normalised importance sampling, ess by Kish",
+            Kind.CORRELATED: "error and ess estimated by ArviZ along the chains",
         }
+        if self.kind is Kind.CORRELATED and not available():
+            errors[self.kind] = "for their error and ess install ArviZ: pip install 'ergodic-inference[results]'"
         yield f"{self.n:,} {self.kind} draws: {errors[self.kind]}"
         if self.lost:
             yield f"{self.lost:,} draws that are not finite are left out"
@@ -106,12 +109,13 @@ def summarise(names: Sequence[str], parts: Iterable[Part], n: int, rows: int | N
         kept.append(_usable(_rows(part, slice(None, None, thinned))))
     mean, sd, mcse, ess = sums.results()
     low, middle, high = _quantiles(kept)
-    kind = "weighted" if sums.weighted else "independent"
+    kind = Kind.WEIGHTED if sums.weighted else Kind.INDEPENDENT
     return Summary(tuple(names), mean, sd, low, middle, high, mcse, ess, n, n - sums.count, kind, thinned, rows)
 
 
+@summarising.provide
 def summarise_draws(draws: Draws, rows: int | None) -> Summary:
-    """The summary of draws in memory."""
+    """The summary of draws in memory, with what should worry about them at first sight."""
     leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.position)]
     leaves.append(draws.logdensity[:, None])
     names = [*coordinate_names(draws.target), "log π*"]
@@ -124,11 +128,12 @@ def summarise_draws(draws: Draws, rows: int | None) -> Summary:
             yield Part(columns, None if log_weight is None else log_weight[at : at + step])
 
     summary = summarise(names, parts(), len(draws), rows)
-    if draws.kind != "correlated":
+    summary = replace(summary, kind=draws.kind, worries=tuple(worries(draws)))
+    if draws.kind is not Kind.CORRELATED:
         return summary
     pairs = [_along_chains(draws.by_chain(leaf[:, j])) for leaf in leaves for j in range(leaf.shape[1])]
-    mcse, ess = np.array(pairs).T
-    return replace(summary, mcse=mcse, ess=ess, kind="correlated")
+    errors, sizes = np.array(pairs).T
+    return replace(summary, mcse=errors, ess=sizes)
 
 
 def coordinate_names(target: Target) -> list[str]:
@@ -239,13 +244,13 @@ def _quantiles(parts: list[Part]) -> np.ndarray:
 
 
 def _along_chains(values: np.ndarray) -> tuple[float, float]:
-    """ArviZ's standard error of the mean and bulk effective sample size, from chains that are finite throughout."""
-    from ..adapters.arviz import import_arviz
+    """ArviZ's standard error of the mean and bulk effective sample size, from chains that are finite throughout.
 
+    Both are NaN without ArviZ; chains too short to tell of correlation count as one draw each.
+    """
     chains = values[np.isfinite(values).all(axis=1)].astype(np.float64)
     if not chains.size:
         return np.nan, np.nan
-    if chains.shape[1] < 4:  # too short to tell: each chain counts as one draw
+    if chains.shape[1] < 4:
         return float(chains.std() / np.sqrt(len(chains))), float(len(chains))
-    arviz = import_arviz()
-    return np.asarray(arviz.mcse(chains, method="mean")).item(), float(arviz.ess(chains, method="bulk"))
+    return (mcse(chains), ess(chains)) if available() else (np.nan, np.nan)

@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 from scipy.special import logsumexp
 
 from ..initial import DiagonalGaussian
-from ..kernels.annealed import Annealed, begin, log_ratio
+from ..kernels.annealed import Annealed, annealed_ratio, begin
 from ..methods.hais import HAIS, HAISParams, schedule
 from ..runtime.programs import compiled
 from ..runtime.validation import choice, positive_float, positive_int, settle
@@ -199,7 +199,7 @@ def _pilot(
     annealing: Annealing, decoder: Decoder, params: HAISParams, images: Array, key: Array
 ) -> tuple[Array, Array, Array]:
     """Ends of chains, acceptance, and log p(y | x) after every move."""
-    return _forward(annealing, decoder, params, images, key, partial(log_ratio, params.initial))[1:]
+    return _forward(annealing, decoder, params, images, key, partial(annealed_ratio, params.initial))[1:]
 
 
 class _Posteriors(NamedTuple):
@@ -242,10 +242,9 @@ def _backward(
     annealing: Annealing, decoder: Decoder, params: HAISParams, images: Array, exact: Array, key: Array
 ) -> Array:
     """log w of every backward chain from an exact draw."""
-    momentum_key, chain_key = jax.random.split(key)
     density: Any = _Posteriors(decoder, jnp.tile(images, (annealing.chains, 1)))
-    state = begin(density.batched, jnp.tile(exact, (annealing.chains, 1)), momentum_key)
-    return annealing.sampler.backward(density, params, state, chain_key).reshape(annealing.chains, -1)
+    tiled = jnp.tile(exact, (annealing.chains, 1))
+    return annealing.sampler.backward(density, params, tiled, key).reshape(annealing.chains, -1)
 
 
 def _log_mean(values: np.ndarray) -> np.ndarray:

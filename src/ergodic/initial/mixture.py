@@ -9,14 +9,14 @@ ensemble is then followed closely, and near 1 in many, where the mixture is all 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..charts.linear import Metric
+from ..charts import LinearChart
 from ..runtime.noise import noise
 from ..runtime.programs import compiled
 
@@ -28,35 +28,35 @@ class KernelMixture(NamedTuple):
     """(1/K) Σ_k N(c_k, AA')."""
 
     centres: Float[Array, "centres dim"]
-    metric: Any
-    """A, one of `kernels/metric.py`."""
+    chart: LinearChart
+    """A."""
 
     @staticmethod
-    def around(position: np.ndarray, metric: Metric) -> KernelMixture:
+    def around(position: np.ndarray, chart: LinearChart) -> KernelMixture:
         """The smoothed bootstrap of an ensemble whose covariance is about AA'."""
         count, dim = position.shape
         width = min(1.0, (4 / ((dim + 2) * count)) ** (1 / (dim + 4)))
         mean = np.mean(position, axis=0)
         centres = mean + np.asarray(math.sqrt(1 - width**2), position.dtype) * (position - mean)
-        return KernelMixture(jnp.asarray(centres), metric.times(width))
+        return KernelMixture(jnp.asarray(centres), chart.times(width))
 
     def sample(self, key: Array, particles: int) -> Float[Array, "particles dim"]:
         """Draw independent starting positions."""
         count, dim = self.centres.shape
         normal, uniform = noise(key, particles, dim, 1, self.centres.dtype)
         which = jnp.minimum((count * uniform[:, 0]).astype(jnp.int32), count - 1)
-        return self.centres[which] + self.metric.push(normal)
+        return self.centres[which] + self.chart.push(normal)
 
     def sample_on_host(self, rng: np.random.Generator, particles: int) -> np.ndarray:
         """The same without a compiled program."""
-        centres, metric = jax.device_get((self.centres, self.metric))
+        centres, chart = jax.device_get((self.centres, self.chart))
         noise = rng.normal(size=(particles, centres.shape[1])).astype(centres.dtype)
-        return centres[rng.integers(len(centres), size=particles)] + metric.push(noise)
+        return centres[rng.integers(len(centres), size=particles)] + chart.push(noise)
 
     def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles"]:
         """log p0(x), some centres at a time."""
         count, dim = self.centres.shape
-        z, centres = self.metric.whiten(x), self.metric.whiten(self.centres)
+        z, centres = self.chart.whiten(x), self.chart.whiten(self.centres)
         size = math.gcd(count, _BLOCK)
 
         def block(total: Array, some: Array) -> tuple[Array, None]:
@@ -65,12 +65,12 @@ class KernelMixture(NamedTuple):
 
         nothing = jnp.full(x.shape[0], -jnp.inf, x.dtype)
         total, _ = jax.lax.scan(block, nothing, centres.reshape(-1, size, dim))
-        return total - self.metric.log_volume() - 0.5 * dim * math.log(2 * math.pi) - math.log(count)
+        return total - self.chart.log_volume() - 0.5 * dim * math.log(2 * math.pi) - math.log(count)
 
     def entropy(self) -> Float[Array, ""]:
         """H(P0): exactly for one centre, else -E[log p0] over 1,024 fixed draws."""
         count, dim = self.centres.shape
         if count == 1:
-            return self.metric.log_volume() + 0.5 * dim * math.log(2 * math.pi * math.e)
+            return self.chart.log_volume() + 0.5 * dim * math.log(2 * math.pi * math.e)
         draws = jnp.asarray(self.sample_on_host(np.random.default_rng(0), _FOR_ENTROPY))
         return -jnp.mean(compiled(KernelMixture.logdensity, (), self, draws)(self, draws))

@@ -1,25 +1,26 @@
-"""Hamiltonian Monte Carlo in affine coordinates x = A z: one step size, one length, any metric, a jittered step.
+"""Hamiltonian Monte Carlo in affine coordinates x = A z: one step size, one length, any linear chart, a jittered step.
 
 Momentum is N(0, I) in z. With f = ∂log π*(x) one leapfrog of size ε is
 
     r ← r + ε/2 A'f;    x ← x + ε A r;    r ← r + ε/2 A'f
 
-A is any of `metric.py`. Each particle's ε is drawn anew, uniformly within `jitter` of the step size: trajectories of
-one length for all would resonate with the target's periods. The number of leapfrogs is a number, not part of the
-program: steps of different lengths share it, and none does work that is thrown away.
+A is any linear chart (`charts/`). Each particle's ε is drawn anew, uniformly within `jitter` of the step size:
+trajectories of one length for all would resonate with the target's periods. The number of leapfrogs is a number, not
+part of the program: steps of different lengths share it, and none does work that is thrown away.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from ..protocols import Chart
 from ..runtime.noise import noise
 from .ensemble import BatchedDensity, Ensemble, Info, select
-from .leapfrog import leapfrog
+from .leapfrog import Carried, Field, integrate
 
 
 class AffineParams(NamedTuple):
@@ -29,7 +30,7 @@ class AffineParams(NamedTuple):
     """ε."""
     leapfrogs: Int[Array, ""]
     """L."""
-    metric: Any
+    chart: Chart
     """A."""
 
 
@@ -52,9 +53,9 @@ class AffineHMC:
         x = ensemble.position
         momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
         step = self.steps(params.step, uniform[:, :1])
-        field, here = along(density, params.metric, ensemble)
-        there, end = leapfrog(field, here, momentum, step, jnp.ones_like(step), params.leapfrogs)
-        proposal = landed(params.metric, ensemble, there)
+        field, here = along(density, params.chart, ensemble)
+        there, end = integrate(field, here, momentum, step, jnp.ones_like(step), params.leapfrogs)
+        proposal = landed(params.chart, ensemble, there)
         info = self.decide(ensemble, proposal, momentum, end, uniform[:, 1])
         return select(info.accepted, proposal, ensemble), info
 
@@ -88,22 +89,23 @@ class AffineHMC:
         return Info(probability, accepted, error, error > self.divergence_threshold)
 
 
-def along(density: BatchedDensity, metric: Any, ensemble: Ensemble) -> tuple[BatchedDensity, Ensemble]:
-    """The density as a function of z, measured from each particle's own place, and the particles in it.
+InX = tuple[Float[Array, "particles"], Float[Array, "particles dim"]]
+"""log π* and the force in x, which come along with the force in z: nothing need be mapped back."""
 
-    What comes with the force is (log π*, the force in x): nothing need be mapped back.
-    """
+
+def along(density: BatchedDensity, chart: Chart, ensemble: Ensemble) -> tuple[Field[InX], Carried[InX]]:
+    """The density as a function of z, measured from each particle's own place, and the particles in it."""
     x = ensemble.position
 
-    def field(z: Array) -> tuple[Any, Array]:
-        value, gradient = density(x + metric.push(z))
-        return (value, gradient), metric.pull(gradient)
+    def field(z: Array) -> tuple[InX, Array]:
+        value, gradient = density(x + chart.push(z))
+        return (value, gradient), chart.pull(gradient)
 
     here = (ensemble.logdensity, ensemble.gradient)
-    return field, Ensemble(jnp.zeros_like(x), cast(Any, here), metric.pull(ensemble.gradient))
+    return field, Carried(jnp.zeros_like(x), here, chart.pull(ensemble.gradient))
 
 
-def landed(metric: Any, ensemble: Ensemble, there: Ensemble) -> Ensemble:
+def landed(chart: Chart, ensemble: Ensemble, there: Carried[InX]) -> Ensemble:
     """Where a trajectory in z ends, in x."""
-    value, gradient = cast(Any, there.logdensity)
-    return Ensemble(ensemble.position + metric.push(there.position), value, gradient)
+    value, gradient = there.payload
+    return Ensemble(ensemble.position + chart.push(there.position), value, gradient)

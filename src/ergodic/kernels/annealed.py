@@ -11,17 +11,19 @@ the next one's first half-kick. Momentum is refreshed
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..initial import DiagonalGaussian
-from .ensemble import BatchedDensity, Ensemble
-from .leapfrog import leapfrog
+from .ensemble import BatchedDensity
+from .leapfrog import Carried, integrate
 
 REFRESHMENTS = ("partial", "full")
+Raw = tuple[Array, Array, Array]
+"""log f_β, log π* and ∂log π*, which come along with the force at β."""
 
 
 class Annealed(NamedTuple):
@@ -38,7 +40,7 @@ def begin(density: BatchedDensity, position: Float[Array, "particles dim"], key:
     return Annealed(position, jax.random.normal(key, position.shape, position.dtype), *density(position))
 
 
-def log_ratio(initial: DiagonalGaussian, state: Annealed) -> Float[Array, "particles"]:
+def annealed_ratio(initial: DiagonalGaussian, state: Annealed) -> Float[Array, "particles"]:
     """log π*(x) - log p0(x): the derivative of log f_β(x) with respect to β."""
     return state.logdensity - initial.logdensity(state.position)
 
@@ -64,13 +66,13 @@ def annealed_move(
     else:
         momentum = noise
 
-    def tempered(x: Array) -> tuple[Any, Array]:
+    def tempered(x: Array) -> tuple[Raw, Array]:
         return _temper(initial, beta, x, *density(x))
 
     raw, force = _temper(initial, beta, state.position, state.logdensity, state.gradient)
-    here = Ensemble(state.position, cast(Any, raw), force)  # the leapfrog carries whatever comes with the force
-    there, end = leapfrog(tempered, here, momentum, step[None, :], jnp.ones((1, shape[1]), dtype), leapfrogs)
-    (level, _, _), (new_level, new_value, new_gradient) = here.logdensity, there.logdensity
+    here = Carried(state.position, raw, force)
+    there, end = integrate(tempered, here, momentum, step[None, :], jnp.ones((1, shape[1]), dtype), leapfrogs)
+    (level, _, _), (new_level, new_value, new_gradient) = here.payload, there.payload
 
     energy_error = 0.5 * jnp.sum(end**2 - momentum**2, axis=-1) - (new_level - level)
     finite = jnp.isfinite(energy_error) & jnp.isfinite(new_value) & jnp.all(jnp.isfinite(new_gradient), axis=-1)
@@ -86,9 +88,7 @@ def annealed_move(
     return moved, jnp.exp(jnp.minimum(-energy_error, 0))
 
 
-def _temper(
-    initial: DiagonalGaussian, beta: Array, x: Array, value: Array, gradient: Array
-) -> tuple[tuple[Array, Array, Array], Array]:
+def _temper(initial: DiagonalGaussian, beta: Array, x: Array, value: Array, gradient: Array) -> tuple[Raw, Array]:
     """(log f_β, log π*, ∂log π*) and the force ∂log f_β."""
     start_force = -(x - initial.mean[None, :]) * jnp.exp(-2 * initial.log_scale)[None, :]
     level = beta * value + (1 - beta) * initial.logdensity(x)

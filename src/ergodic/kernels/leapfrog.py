@@ -10,12 +10,26 @@ sub-steps cost L new gradients, the first force coming with the ensemble. Only t
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
 import jax
 from jaxtyping import Array, Float, Int
 
 from .ensemble import BatchedDensity, Ensemble
+
+Payload = TypeVar("Payload")
+Field = Callable[[Float[Array, "particles dim"]], tuple[Payload, Float[Array, "particles dim"]]]
+"""Positions to whatever comes with the force, and the force."""
+
+
+class Carried(NamedTuple, Generic[Payload]):
+    """Particles on a trajectory: the force, and what was computed along with it."""
+
+    position: Float[Array, "particles dim"]
+    payload: Payload
+    """log π* for the plain leapfrog; other kernels carry more."""
+    force: Float[Array, "particles dim"]
 
 
 def leapfrog(
@@ -26,46 +40,55 @@ def leapfrog(
     variance: Float[Array, "#particles #dim"],
     count: int | Int[Array, ""],
 ) -> tuple[Ensemble, Float[Array, "particles dim"]]:
-    """Integrate ``count`` sub-steps from (x, r); returns the ensemble at x' and the momentum r'.
+    """Integrate ``count`` sub-steps from (x, r); returns the ensemble at x' and the momentum r'."""
+    end, r = integrate(density, Carried(*ensemble), momentum, step, variance, count)
+    return Ensemble(*end), r
+
+
+def integrate(
+    field: Field[Payload],
+    begin: Carried[Payload],
+    momentum: Float[Array, "particles dim"],
+    step: Float[Array, "#particles #dim"],
+    variance: Float[Array, "#particles #dim"],
+    count: int | Int[Array, ""],
+) -> tuple[Carried[Payload], Float[Array, "particles dim"]]:
+    """The same for any field of forces, carrying along whatever comes with the force.
 
     A count that is an array, of 1 or more, is not part of the program, which then cannot be differentiated in reverse;
-    there the density is evaluated at one place in the program, so that it is compiled once.
+    there the field is evaluated at one place in the program, so that it is compiled once.
     """
     speed = step / variance
     if not isinstance(count, int):
-        return _counted(density, ensemble, momentum, step, speed, count)
+        return _counted(field, begin, momentum, step, speed, count)
 
-    def sub_step(
-        _: Any, carry: tuple[Array, Array]
-    ) -> tuple[Float[Array, "particles dim"], Float[Array, "particles dim"]]:
+    def sub_step(_: Int[Array, ""], carry: tuple[Array, Array]) -> tuple[Array, Array]:
         x, r = carry
         x = x + speed * r
-        force = density(x)[1]
-        return x, r + step * force
+        return x, r + step * field(x)[1]
 
-    x, r = ensemble.position, momentum + 0.5 * step * ensemble.gradient
+    x, r = begin.position, momentum + 0.5 * step * begin.force
     x, r = jax.lax.fori_loop(0, count - 1, sub_step, (x, r))
     x = x + speed * r
-    logdensity, force = density(x)
-    return Ensemble(x, logdensity, force), r + 0.5 * step * force
+    payload, force = field(x)
+    return Carried(x, payload, force), r + 0.5 * step * force
 
 
 def _counted(
-    density: BatchedDensity,
-    ensemble: Ensemble,
+    field: Field[Payload],
+    begin: Carried[Payload],
     momentum: Float[Array, "particles dim"],
     step: Float[Array, "#particles #dim"],
     speed: Float[Array, "#particles #dim"],
     count: Int[Array, ""],
-) -> tuple[Ensemble, Float[Array, "particles dim"]]:
+) -> tuple[Carried[Payload], Float[Array, "particles dim"]]:
     """Full kicks all the way, half a kick taken back at the end."""
 
-    def sub_step(_: Any, carry: tuple[Ensemble, Array]) -> tuple[Ensemble, Array]:
-        ensemble, r = carry
-        x = ensemble.position + speed * r
-        logdensity, force = density(x)
-        return Ensemble(x, logdensity, force), r + step * force
+    def sub_step(_: Int[Array, ""], carry: tuple[Carried[Payload], Array]) -> tuple[Carried[Payload], Array]:
+        at, r = carry
+        x = at.position + speed * r
+        payload, force = field(x)
+        return Carried(x, payload, force), r + step * force
 
-    begin = (ensemble, momentum + 0.5 * step * ensemble.gradient)
-    end, r = jax.lax.fori_loop(0, count, sub_step, begin)
-    return end, r - 0.5 * step * end.gradient
+    end, r = jax.lax.fori_loop(0, count, sub_step, (begin, momentum + 0.5 * step * begin.force))
+    return end, r - 0.5 * step * end.force

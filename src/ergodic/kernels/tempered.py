@@ -6,22 +6,21 @@ lost to rounding by dividing by a small β is multiplied by one again wherever i
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..protocols import Initial
 from .ensemble import BatchedDensity, Ensemble
 
 
-def with_force(initial: Any, x: Float[Array, "particles dim"]) -> tuple[Array, Array]:
+def with_force(initial: Initial, x: Float[Array, "particles dim"]) -> tuple[Array, Array]:
     """log p0 and its force."""
     value, back = jax.vjp(initial.logdensity, x)
     return value, back(jnp.ones_like(value))[0]
 
 
-def tempered(density: BatchedDensity, initial: Any, beta: Float[Array, ""]) -> BatchedDensity:
+def tempered(density: BatchedDensity, initial: Initial, beta: Float[Array, ""]) -> BatchedDensity:
     """log f_β and its force."""
 
     def at_beta(x: Array) -> tuple[Array, Array]:
@@ -31,21 +30,21 @@ def tempered(density: BatchedDensity, initial: Any, beta: Float[Array, ""]) -> B
     return at_beta
 
 
-def temper(initial: Any, beta: Float[Array, ""], ensemble: Ensemble) -> Ensemble:
+def temper(initial: Initial, beta: Float[Array, ""], ensemble: Ensemble) -> Ensemble:
     """The ensemble as f_β sees it."""
     x, value, gradient = ensemble
     value0, gradient0 = with_force(initial, x)
     return Ensemble(x, beta * value + (1 - beta) * value0, beta * gradient + (1 - beta) * gradient0)
 
 
-def untemper(initial: Any, beta: Float[Array, ""], ensemble: Ensemble) -> Ensemble:
+def untemper(initial: Initial, beta: Float[Array, ""], ensemble: Ensemble) -> Ensemble:
     """The ensemble as π sees it; β > 0."""
     x, level, force = ensemble
     value0, gradient0 = with_force(initial, x)
     return Ensemble(x, (level - (1 - beta) * value0) / beta, (force - (1 - beta) * gradient0) / beta)
 
 
-def log_ratio(initial: Any, ensemble: Ensemble) -> Float[Array, "particles"]:
+def log_ratio(initial: Initial, ensemble: Ensemble) -> Float[Array, "particles"]:
     """log π*(x) - log p0(x), which a weight grows by for every unit of β; -inf where log π* is not finite."""
     ratio = ensemble.logdensity - initial.logdensity(ensemble.position)
     return jnp.where(jnp.isfinite(ratio), ratio, -jnp.inf)

@@ -21,16 +21,16 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..runtime.drawing import correlated
+from ..protocols import Fact
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from .peers import Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
+from .peers import Adapted, Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
 
 _PLANNED = 1000
 """Transitions after warm-up that the jitter's bits are made for; it repeats itself after that."""
@@ -47,7 +47,7 @@ class ChEESParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ChEES:
+class ChEES(Adapted):
     """Settings of ChEES-HMC; ``ChEES().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -85,8 +85,6 @@ class ChEES:
         )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for ChEES: it learns from how they differ")
-
-    draw = correlated
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
@@ -129,7 +127,11 @@ class ChEES:
             max_sampling_steps=_PLANNED,
         )
         params = ChEESParams(state, tuned["step_size"], tuned["integration_steps_params"][0])
-        return params, Row(*(getattr(rows, field) for field in Row._fields))
+        return params, Row(rows.acceptance, rows.step_size, rows.gradients, rows.depth)
+
+    def state(self, params: ChEESParams) -> PyTree:
+        """Where tuning left the chains."""
+        return params.state
 
     def advance(self, density: Density, params: ChEESParams, state: Any, key: Array) -> tuple[Any, Batch]:
         """One jittered HMC transition of every chain."""
@@ -153,12 +155,6 @@ class ChEES:
         bits = math.ceil(math.log2(self.warmup + _PLANNED))
         return jnp.ceil(blackjax().mcmc.dynamic_hmc.halton_sequence(place, bits) * longest).astype(int)
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "chains": self.chains,
-            "warmup": self.warmup,
-            "target_acceptance": self.target_acceptance,
-        }
+        return {"chains": self.chains, "warmup": self.warmup, "target_acceptance": self.target_acceptance}

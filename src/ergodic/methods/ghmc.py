@@ -14,12 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from ..draws import Batch
 from ..kernels.ensemble import Ensemble, select, start
 from ..kernels.l2hmc import L2HMC, L2HMCParams
-from ..runtime.drawing import correlated
+from ..protocols import Correlated, Fact, FixedShapes
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import finite_float, numbers, positive_float, positive_int, settle
@@ -40,7 +40,7 @@ class GHMCParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GHMC:
+class GHMC(FixedShapes, Correlated):
     """Settings of generalised HMC; ``GHMC().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -94,8 +94,6 @@ class GHMC:
         if self.decay > 1:
             raise ConfigError(f"decay must be at most 1, not {self.decay}")
 
-    draw = correlated
-
     @property
     def kernel(self) -> L2HMC:
         """The transition of the chains."""
@@ -138,6 +136,10 @@ class GHMC:
         """Adam's learning rate at an iteration: it falls in steps."""
         return self.learning_rate * self.decay ** (iteration // self.decay_every)
 
+    def state(self, params: GHMCParams) -> PyTree:
+        """Where tuning left the chains."""
+        return params.state
+
     def advance(self, density: Density, params: GHMCParams, state: Ensemble, key: Array) -> tuple[Ensemble, Batch]:
         """One transition of all chains: one draw a chain."""
         state, info = self.kernel.transition(density.batched, params.kernel, state, key)
@@ -149,15 +151,9 @@ class GHMC:
         }
         return state, Batch(state.position, state.logdensity, stats, {})
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "chains": self.chains,
-            "leapfrogs": self.leapfrogs,
-            "burn_in": self.burn_in,
-        }
+        return {"chains": self.chains, "leapfrogs": self.leapfrogs, "burn_in": self.burn_in}
 
 
 def _begin(density: Density, method: GHMC, key: Array) -> GHMCParams:

@@ -20,12 +20,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..kernels.annealed import REFRESHMENTS, Annealed, annealed_move, begin, log_ratio
-from ..runtime.drawing import independent
+from ..kernels.annealed import REFRESHMENTS, Annealed, annealed_move, annealed_ratio, begin
+from ..protocols import Bidirectional, Fact, FixedShapes
+from ..runtime.drawing import Batch, Kind
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
@@ -60,7 +60,7 @@ def schedule(kind: str, temperatures: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class HAIS:
+class HAIS(FixedShapes, Bidirectional):
     """Settings of Hamiltonian annealed importance sampling.
 
     Attributes:
@@ -88,8 +88,6 @@ class HAIS:
     name: ClassVar[str] = "HAIS"
     title: ClassVar[str] = "Hamiltonian annealed importance sampling (Sohl-Dickstein & Culpepper 2012)"
 
-    draw = independent
-
     def __post_init__(self) -> None:
         settle(
             self,
@@ -101,9 +99,8 @@ class HAIS:
             initial_scale=optional(numbers(positive_float)),
         )
 
-    @property
-    def depth(self) -> int:
-        """Gradients a draw costs."""
+    def depth(self, params: PyTree) -> int:
+        """The gradients that one draw costs."""
         return 1 + self.temperatures * self.leapfrogs
 
     def begin(self, target: Target, key: Array) -> HAISParams:
@@ -147,25 +144,29 @@ class HAIS:
         def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], tuple[Array, Any]]:
             state, log_weight = carry
             before, beta, step, key = inputs
-            log_weight = log_weight + (beta - before) * log_ratio(params.initial, state)
+            log_weight = log_weight + (beta - before) * annealed_ratio(params.initial, state)
             state, acceptance = self.move(density, params.initial, beta, step, state, key)
             return (state, log_weight), (jnp.mean(acceptance), observe(state))
 
-        begin = (state, jnp.zeros_like(state.logdensity))
-        (end, log_weight), (acceptance, observed) = jax.lax.scan(move, begin, moves(params, key))
+        first = (state, jnp.zeros_like(state.logdensity))
+        (end, log_weight), (acceptance, observed) = jax.lax.scan(move, first, moves(params, key))
         return end, log_weight, acceptance, observed
 
-    def backward(self, density: Density, params: HAISParams, state: Annealed, key: Array) -> Float[Array, "particles"]:
-        """From β = 1 to 0, the forward chain's moves in the opposite order: log w of each run."""
+    def backward(
+        self, density: Density, params: HAISParams, exact: Float[Array, "particles dim"], key: Array
+    ) -> Float[Array, "particles"]:
+        """From β = 1 to 0, the forward chain's moves in the opposite order: log w of each run from an exact draw."""
+        momentum_key, key = jax.random.split(key)
+        state = begin(density.batched, exact, momentum_key)
 
         def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], None]:
             state, log_weight = carry
             before, beta, step, key = inputs
             state, _ = self.move(density, params.initial, beta, step, state, key)
-            return (state, log_weight + (beta - before) * log_ratio(params.initial, state)), None
+            return (state, log_weight + (beta - before) * annealed_ratio(params.initial, state)), None
 
-        begin = (state, jnp.zeros_like(state.logdensity))
-        return jax.lax.scan(move, begin, moves(params, key), reverse=True)[0][1]
+        first = (state, jnp.zeros_like(state.logdensity))
+        return jax.lax.scan(move, first, moves(params, key), reverse=True)[0][1]
 
     def move(
         self,
@@ -188,6 +189,14 @@ class HAIS:
             refresh=self.refresh,
         )
 
+    def kind(self, params: PyTree) -> Kind:
+        """Weighted: every draw has its log-weight."""
+        return Kind.WEIGHTED
+
+    def start(self, params: HAISParams) -> DiagonalGaussian:
+        """P0."""
+        return params.initial
+
     def simulate(self, density: Density, params: HAISParams, key: Array, particles: int) -> Batch:
         """Independent weighted draws."""
         start_key, momentum_key, chain_key = jax.random.split(key, 3)
@@ -195,16 +204,9 @@ class HAIS:
         end, log_weight, acceptance, _ = self.forward(density, params, state, chain_key)
         return Batch(end.position, end.logdensity, {"log_weight": log_weight}, {"acceptance": acceptance})
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "weighted_draws": True,
-            "temperatures": self.temperatures,
-            "leapfrogs": self.leapfrogs,
-            "refresh": self.refresh,
-        }
+        return {"temperatures": self.temperatures, "leapfrogs": self.leapfrogs, "refresh": self.refresh}
 
 
 def _acceptance(method: HAIS, density: Density, particles: int, params: HAISParams, key: Array) -> Array:

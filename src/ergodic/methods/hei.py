@@ -6,7 +6,7 @@ the default here. Where it does not:
 
 - P0 starts at N(0, 3 I), the valid start of section 3.3, unless the target knows its prior's entropy, which P0 is then
   given ("the initial entropy of P0 is chosen to be the same as the entropy of the prior").
-- 100 particles an iteration and a learning rate of 0.07, chosen by measurement (docs/results.md).
+- 100 particles per iteration and a learning rate of 0.07, chosen by measurement (docs/results.md).
 - The floor h is the entropy P0 starts with. It must lie above H(π) by a margin: see docs/equations.md.
   ``entropy_floor="auto"`` estimates H(π) instead, by annealing from P0 before tuning, and checks it afterwards along
   the tuned chain: see docs/entropy-floor.md.
@@ -21,18 +21,19 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float, PyTree
 
-from ..chain import ChainParams, advance, simulate
-from ..diagnostics.evidence import Evidence, anneal, evidence
-from ..draws import Batch
+from ..chain import ChainParams, advance
+from ..diagnostics.evidence import Evidence, annealed_evidence, evidence
 from ..initial import DiagonalGaussian, scale_for_entropy, starting
 from ..kernels import HMC, start
-from ..runtime.drawing import independent
+from ..protocols import Fact, FixedShapes, Hamiltonian
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
@@ -52,16 +53,16 @@ _PILOTS = 400
 
 
 @dataclass(frozen=True)
-class HEI:
+class HEI(FixedShapes, Hamiltonian):
     """Settings of Hamiltonian ergodic inference; ``HEI().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
-      steps: T, transitions a draw.
-      leapfrogs: L, sub-steps a transition.
+      steps: T, transitions per draw.
+      leapfrogs: L, sub-steps per transition.
       iterations: Adam iterations. The paper's 50 also act as early stopping: see docs/results.md before raising it.
-      particles: runs of the chain an iteration.
+      particles: runs of the chain per iteration.
       learning_rate: Adam's, on log step size, log momentum variance, and P0's mean and log scale.
-      initial_mean: P0's mean at the start; one number, or one a flat coordinate. None: the prior's, or 0.
+      initial_mean: P0's mean at the start; one number, or one per flat coordinate. None: the prior's, or 0.
       initial_scale: P0's scale at the start, likewise. None: the prior's, or one with the prior's entropy, or √3.
       tune_initial: whether P0 is tuned; False keeps it as it starts.
       entropy_floor: h, in nats; ``"initial"``: the entropy P0 starts with; ``"auto"``: an estimate of the target's
@@ -125,16 +126,13 @@ class HEI:
         if self.objective == "rao-blackwell" and not self.adjusted:
             raise ConfigError('objective="rao-blackwell" averages over the Metropolis decision: it needs adjusted=True')
 
-    draw = independent
-
     @property
     def kernel(self) -> HMC:
         """The transition this method's chains are made of."""
         return HMC(leapfrogs=self.leapfrogs, adjusted=self.adjusted)
 
-    @property
-    def depth(self) -> int:
-        """T L + 1: the gradients one draw costs."""
+    def depth(self, params: PyTree) -> int:
+        """T L + 1: the gradients that one draw costs."""
         return 1 + self.steps * self.leapfrogs
 
     def initial(self, target: Target) -> DiagonalGaussian:
@@ -163,7 +161,7 @@ class HEI:
         estimates: list[Evidence] = []
         if auto:
             pilot_key, again_key = jax.random.split(jax.random.fold_in(key, 3))
-            pilot, islands = anneal(target, params.initial, pilot_key, _PILOTS, self.leapfrogs)
+            pilot, islands = annealed_evidence(target, params.initial, pilot_key, _PILOTS, self.leapfrogs)
             floor = automatic_floor(params.initial, pilot.entropy, *islands.weighted())
             params = params._replace(initial=widen(params.initial, floor))
             estimates.append(pilot)
@@ -194,7 +192,7 @@ class HEI:
         if watch is not None:
             params = watch.best(params)
             record |= watch.record()
-            costs.append(watch.cost(self.depth))
+            costs.append(watch.cost(self.depth(params)))
         if self.scale == "sksd":
             params, tried, cost = choose_scale(density, self.kernel, params, scale_key)
             record |= tried
@@ -204,10 +202,17 @@ class HEI:
             costs.append(cost)
         return params, record, costs
 
-    def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:
-        """Independent runs of the chain: a sample of P_T."""
-        end, stats, trace = simulate(density.batched, self.kernel, params, key, particles)
-        return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
+    def start(self, params: ChainParams) -> DiagonalGaussian:
+        """P0."""
+        return params.initial
+
+    def transitions(self, params: ChainParams) -> int:
+        """T, as it was set."""
+        return self.steps
+
+    def speeds(self, params: ChainParams) -> Float[Array, "steps dim"]:
+        """ε/√v of every transition and coordinate."""
+        return jnp.exp(params.transitions.log_step - 0.5 * params.transitions.log_variance)
 
     def go_on(self, density: Density, params: ChainParams, position: Array, key: Array) -> Batch:
         """The chain's T transitions from given positions ``(particles, dim)``, as a certificate tries them."""
@@ -216,15 +221,9 @@ class HEI:
         )
         return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": True,
-            "steps": self.steps,
-            "leapfrogs": self.leapfrogs,
-            "adjusted": self.adjusted,
-        }
+        return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": self.adjusted}
 
 
 def _judge(entropy: float, floor: float, estimates: list[Evidence]) -> dict[str, np.ndarray]:

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
 from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity
-from ..runtime.drawing import independent
+from ..protocols import Fact, FixedShapes, Independent
+from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
 from ..runtime.validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
@@ -32,7 +32,7 @@ class HVAEParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HVAE:
+class HVAE(FixedShapes, Independent):
     """Settings of Hamiltonian VI with one momentum.
 
     Attributes:
@@ -58,8 +58,6 @@ class HVAE:
     name: ClassVar[str] = "HVAE"
     title: ClassVar[str] = "Hamiltonian VI with one momentum (Caterini et al. 2018)"
 
-    draw = independent
-
     def __post_init__(self) -> None:
         settle(
             self,
@@ -71,9 +69,8 @@ class HVAE:
             adam=check_adam,
         )
 
-    @property
-    def depth(self) -> int:
-        """K + 1 gradients a draw."""
+    def depth(self, params: PyTree) -> int:
+        """K + 1: the gradients that one draw costs."""
         return 1 + self.leapfrogs
 
     def begin(self, target: Target, key: Array) -> HVAEParams:
@@ -88,7 +85,7 @@ class HVAE:
         params = self.begin(target, key)
         require_usable(target, check_key, params.initial)
         params, record = train(self, _HvaeElbo(self), target.density, params, train_key, progress=progress)
-        depth = len(record.get("objective", ())) * 2 * self.depth  # forward and back
+        depth = len(record.get("objective", ())) * 2 * self.depth(params)  # forward and back
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 
     def bound(
@@ -107,20 +104,18 @@ class HVAE:
             temperature=self.temperature,
         )
 
+    def start(self, params: HVAEParams) -> DiagonalGaussian:
+        """P0."""
+        return params.initial
+
     def simulate(self, density: Density, params: HVAEParams, key: Array, particles: int) -> Batch:
         """Independent draws of z_K."""
         _, end = self.bound(density.batched, params, key, particles)
         return Batch(end.position, end.logdensity, {}, {"expected_logdensity": jnp.mean(end.logdensity)[None]})
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": True,
-            "leapfrogs": self.leapfrogs,
-            "tempering": self.tempering,
-            "adjusted": False,
-        }
+        return {"leapfrogs": self.leapfrogs, "tempering": self.tempering, "adjusted": False}
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ auxiliary reverse model (`tuning/hvi_elbo.py`). 1,000 iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..chain import ChainParams, simulate
-from ..draws import Batch
-from ..initial import starting
+from ..initial import DiagonalGaussian, starting
 from ..kernels import HMC
-from ..runtime.drawing import independent
+from ..protocols import Fact, FixedShapes, Independent
+from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
 from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
@@ -28,7 +28,7 @@ from ..tuning.mlp import init_mlp
 
 
 @dataclass(frozen=True)
-class HVI:
+class HVI(FixedShapes, Independent):
     """Settings of Hamiltonian variational inference.
 
     Attributes:
@@ -55,8 +55,6 @@ class HVI:
     name: ClassVar[str] = "HVI"
     title: ClassVar[str] = "Hamiltonian variational inference (Salimans et al. 2015)"
 
-    draw = independent
-
     def __post_init__(self) -> None:
         settle(
             self,
@@ -69,9 +67,8 @@ class HVI:
             adam=check_adam,
         )
 
-    @property
-    def depth(self) -> int:
-        """T L + 1: the gradients one draw costs."""
+    def depth(self, params: PyTree) -> int:
+        """T L + 1: the gradients that one draw costs."""
         return 1 + self.steps * self.leapfrogs
 
     def begin(self, target: Target, key: Array) -> HVIParams:
@@ -100,8 +97,12 @@ class HVI:
             train_key,
             progress=progress,
         )
-        depth = len(record.get("objective", ())) * 2 * self.depth  # forward and back
+        depth = len(record.get("objective", ())) * 2 * self.depth(params)  # forward and back
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
+
+    def start(self, params: HVIParams) -> DiagonalGaussian:
+        """P0."""
+        return params.initial
 
     def simulate(self, density: Density, params: HVIParams, key: Array, particles: int) -> Batch:
         """Independent runs of the chain, without a Metropolis step."""
@@ -109,12 +110,6 @@ class HVI:
         end, stats, trace = simulate(density.batched, HMC(self.leapfrogs, adjusted=False), chain, key, particles)
         return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": True,
-            "steps": self.steps,
-            "leapfrogs": self.leapfrogs,
-            "adjusted": False,
-        }
+        return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": False}

@@ -29,16 +29,16 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..runtime.drawing import correlated
+from ..protocols import Fact
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from .peers import Row, adapt, blackjax, lenient
+from .peers import Adapted, Row, adapt, blackjax, lenient
 
 _STEPS = 15
 """Integrator steps an adjusted transition."""
@@ -61,7 +61,7 @@ class LAPSParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LAPS:
+class LAPS(Adapted):
     """Settings of LAPS; ``LAPS().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -93,8 +93,6 @@ class LAPS:
             raise ConfigError("chains must be at least 2 for LAPS: it learns from their averages")
         if self.unadjusted < 10:
             raise ConfigError(f"unadjusted must be at least 10 steps, not {self.unadjusted}")
-
-    draw = correlated
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
@@ -193,6 +191,10 @@ class LAPS:
         sharded = jax.shard_map(run, mesh=mesh, in_specs=(split, split, whole), out_specs=(split, whole, whole, whole))
         return sharded(state, keys, jax.random.split(adaptation_key, steps))
 
+    def state(self, params: LAPSParams) -> PyTree:
+        """Where tuning left the chains."""
+        return params.state
+
     def advance(self, density: Density, params: LAPSParams, state: Any, key: Array) -> tuple[Any, Batch]:
         """One adjusted transition of every chain, as at the end of phase two."""
         late = _Adjusted.of(state.position.shape[1])
@@ -208,15 +210,9 @@ class LAPS:
         }
         return after, Batch(after.position, after.logdensity, stats, {})
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "chains": self.chains,
-            "unadjusted": self.unadjusted,
-            "adjusted": self.adjusted,
-        }
+        return {"chains": self.chains, "unadjusted": self.unadjusted, "adjusted": self.adjusted}
 
 
 class _Adjusted(NamedTuple):

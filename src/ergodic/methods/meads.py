@@ -18,16 +18,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..runtime.drawing import correlated
+from ..protocols import Fact
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from .peers import Row, adapt, blackjax, hamiltonian_batch, lenient
+from .peers import Adapted, Row, adapt, blackjax, hamiltonian_batch, lenient
 
 
 class MEADSParams(NamedTuple):
@@ -45,7 +45,7 @@ class MEADSParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MEADS:
+class MEADS(Adapted):
     """Settings of MEADS; ``MEADS().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -77,8 +77,6 @@ class MEADS:
             raise ConfigError(
                 f"chains must be a multiple of folds, with at least 2 in each, not {self.chains} in {self.folds} folds"
             )
-
-    draw = correlated
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
@@ -114,6 +112,10 @@ class MEADS:
         once = jnp.ones(self.warmup, jnp.int32)
         return params, Row(acceptance, step_size, self.chains * once, once)
 
+    def state(self, params: MEADSParams) -> PyTree:
+        """Where tuning left the chains."""
+        return params.state
+
     def advance(self, density: Density, params: MEADSParams, state: Any, key: Array) -> tuple[Any, Batch]:
         """One generalised HMC transition of every chain: one gradient."""
         kernel = blackjax().mcmc.ghmc.build_kernel()
@@ -125,11 +127,6 @@ class MEADS:
             after, info = jax.vmap(step)(jax.random.split(key, self.chains), state)
             return after, hamiltonian_batch(state, after, info, params.scale**2)
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "chains": self.chains,
-            "warmup": self.warmup,
-        }
+        return {"chains": self.chains, "warmup": self.warmup}

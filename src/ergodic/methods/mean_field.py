@@ -6,15 +6,15 @@ The cheapest baseline, and P0 without a chain: what ergodic inference starts fro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..runtime.drawing import independent
+from ..protocols import FixedShapes, Independent
+from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
 from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
@@ -25,7 +25,7 @@ from ..tuning.elbo import Elbo
 
 
 @dataclass(frozen=True)
-class MeanField:
+class MeanField(FixedShapes, Independent):
     """Settings of mean-field VI.
 
     Attributes:
@@ -42,9 +42,6 @@ class MeanField:
 
     name: ClassVar[str] = "MeanField"
     title: ClassVar[str] = "mean-field variational inference"
-    depth: ClassVar[int] = 1
-
-    draw = independent
 
     def __post_init__(self) -> None:
         settle(
@@ -71,12 +68,12 @@ class MeanField:
         depth = len(record.get("objective", ()))
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 
+    def depth(self, params: PyTree) -> int:
+        """One evaluation per draw."""
+        return 1
+
     def simulate(self, density: Density, params: DiagonalGaussian, key: Array, particles: int) -> Batch:
         """Independent draws of the Gaussian."""
         position = params.sample(key, particles)
         logdensity = jax.vmap(density)(position)
         return Batch(position, logdensity, {}, {"expected_logdensity": jnp.mean(logdensity)[None]})
-
-    def attributes(self) -> dict[str, Any]:
-        """Plain facts for the draws' attributes."""
-        return {"method": self.name, "independent_draws": True}

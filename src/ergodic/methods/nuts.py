@@ -16,15 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..runtime.drawing import correlated
+from ..protocols import Fact
+from ..runtime.drawing import Batch
 from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from .peers import Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
+from .peers import Adapted, Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
 
 
 class NUTSParams(NamedTuple):
@@ -38,7 +38,7 @@ class NUTSParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NUTS:
+class NUTS(Adapted):
     """Settings of NUTS; ``NUTS().fit(target, key)`` gives a `Sampler` whose chains go on where warm-up left them.
 
     Attributes:
@@ -69,8 +69,6 @@ class NUTS:
             initial_mean=optional(numbers(finite_float)),
             initial_scale=optional(numbers(positive_float)),
         )
-
-    draw = correlated
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """Where the chains start."""
@@ -108,6 +106,10 @@ class NUTS:
         row = Row(acceptance.mean(axis=0), step_size.mean(axis=0), steps.sum(axis=0), steps.max(axis=0))
         return NUTSParams(state, tuned["step_size"], tuned["inverse_mass_matrix"]), row
 
+    def state(self, params: NUTSParams) -> PyTree:
+        """Where tuning left the chains."""
+        return params.state
+
     def advance(self, density: Density, params: NUTSParams, state: Any, key: Array) -> tuple[Any, Batch]:
         """One NUTS transition of every chain, with its own step size and metric."""
         kernel = blackjax().mcmc.nuts.build_kernel()
@@ -120,12 +122,6 @@ class NUTS:
             after, info = jax.vmap(step)(keys, state, params.step_size, params.inverse_mass)
             return after, hamiltonian_batch(state, after, info, params.inverse_mass)
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "chains": self.chains,
-            "warmup": self.warmup,
-            "target_acceptance": self.target_acceptance,
-        }
+        return {"chains": self.chains, "warmup": self.warmup, "target_acceptance": self.target_acceptance}

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian, starting
-from ..runtime.drawing import independent
+from ..protocols import Fact, FixedShapes, Independent
+from ..runtime.drawing import Batch, Kind
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
@@ -43,7 +43,7 @@ class PathfinderParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pathfinder:
+class Pathfinder(FixedShapes, Independent):
     """Settings of Pathfinder; ``Pathfinder().fit(target, key)`` gives a `Sampler` of weighted draws.
 
     Attributes:
@@ -65,9 +65,6 @@ class Pathfinder:
 
     name: ClassVar[str] = "Pathfinder"
     title: ClassVar[str] = "Multi-path Pathfinder, importance-weighted (Zhang et al.; BlackJAX)"
-    depth: ClassVar[int] = 1
-
-    draw = independent
 
     def __post_init__(self) -> None:
         settle(
@@ -98,6 +95,14 @@ class Pathfinder:
         gradients = 3 * steps + 1
         return Sampler(target, self, params, {"elbo": elbo}, clock.cost(int(gradients.sum()), int(gradients.max())))
 
+    def kind(self, params: PyTree) -> Kind:
+        """Weighted: every draw has its log-weight."""
+        return Kind.WEIGHTED
+
+    def depth(self, params: PyTree) -> int:
+        """One evaluation per draw."""
+        return 1
+
     def simulate(self, density: Density, params: PathfinderParams, key: Array, particles: int) -> Batch:
         """Draws of the mixture, the paths in turn, with log π*/q."""
         paths, dim = params.mean.shape
@@ -109,9 +114,9 @@ class Pathfinder:
         trace = {"expected_logdensity": jnp.mean(logdensity)[None]}
         return Batch(position, logdensity, {"log_weight": log_weight}, trace)
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {"method": self.name, "independent_draws": False, "paths": self.paths}
+        return {"paths": self.paths}
 
 
 def _follow(

@@ -11,6 +11,7 @@ BlackJAX is imported when it is first used, by `blackjax` below.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -18,11 +19,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
-from ..draws import Batch
 from ..initial import DiagonalGaussian
+from ..protocols import Correlated, FixedShapes
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
+from ..runtime.extras import require
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import finite_float
 from ..sampler import Sampler
@@ -43,6 +46,18 @@ class Row(NamedTuple):
     """Over all chains; 0 for a step that was not made."""
     depth: Int[Array, "steps"]
     """Of the chain that took the most."""
+
+
+class Adapted(FixedShapes, Correlated):
+    """A BlackJAX algorithm: chains adapt in one compiled program, then go on."""
+
+    @abstractmethod
+    def initial(self, target: Target) -> DiagonalGaussian:
+        """Where the chains start."""
+
+    @abstractmethod
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, Row]:
+        """The adaptation as a pure function: what it leaves behind, and a row per step."""
 
 
 @contextmanager
@@ -66,12 +81,11 @@ def blackjax() -> Any:
     something is traced the array would be a tracer, which breaks every later use: hence the evaluation here and now.
     """
     with jax.ensure_compile_time_eval(), lenient():
-        import blackjax as package
-        import blackjax.adaptation.laps
-    return package
+        require("blackjax.adaptation.laps", "peers", "this method")
+        return require("blackjax", "peers", "this method")
 
 
-def adapt(method: Any, target: Target, key: Array) -> Sampler:
+def adapt(method: Adapted, target: Target, key: Array) -> Sampler:
     """Run a method's adaptation as one compiled program; what it cost is counted from what it reports."""
     clock = Stopwatch()
     if target.dtype not in (_SINGLE, _DOUBLE):
@@ -83,7 +97,8 @@ def adapt(method: Any, target: Target, key: Array) -> Sampler:
     params, row = jax.device_get(program(initial, warm_key))
     params = jax.tree_util.tree_map(jnp.asarray, params)  # as a file gives them back: no weak types, no sharding
     made = row.gradients > 0
-    record = {name: getattr(row, name)[made] for name in ("acceptance", "step_size", "gradients")}
+    kept = {"acceptance": row.acceptance, "step_size": row.step_size, "gradients": row.gradients}
+    record = {name: column[made] for name, column in kept.items()}
     gradients, depth = (int(column.sum(dtype=np.int64)) for column in (row.gradients, row.depth))
     return Sampler(target, method, params, record, clock.cost(gradients + method.chains, depth + 1))
 
@@ -113,6 +128,6 @@ def fraction(value: Any, what: str) -> float:
     return number
 
 
-def _warm_up(density: Density, method: Any, initial: DiagonalGaussian, key: Array) -> tuple[Any, Row]:
+def _warm_up(density: Density, method: Adapted, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, Row]:
     with lenient(initial.mean.dtype):
         return method.warm_up(density, initial, key)

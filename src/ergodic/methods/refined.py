@@ -1,32 +1,33 @@
 """`refine`: a greedy schedule made shorter, for samplers from which very many draws will be made.
 
-Of a schedule's T steps T' are kept, evenly spread, and tuned together (`tuning/refine.py`). Of them as they were and as
-they were tuned, those are taken of which fresh particles of the sampler's own P0 remember less. They are enough if that
-is no more than the whole schedule leaves (or next to nothing), and averages are the whole schedule's as far as the
+Of a schedule's T steps T' are kept, evenly spread, and tuned together (`tuning/shortening.py`). Of them as they were
+and as they were tuned, those are taken of which fresh particles of the sampler's own P0 remember less. They are enough if
+that is no more than the whole schedule leaves (or next to nothing), and averages are the whole schedule's as far as the
 particles can tell.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..charts.linear import Dense
+from ..charts import DenseChart, LinearChart
 from ..kernels.ensemble import Ensemble
-from ..runtime.drawing import chain_program
 from ..runtime.errors import ConfigError
+from ..runtime.noise import generator
 from ..runtime.programs import Cost, Stopwatch, compiled
 from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
 from ..target import Density
+from ..tuning.forgetting import Particles, particles_of, remembered, still
 from ..tuning.shortening import Fixed, Refinement, Tuned, ascend, stretched
-from ..tuning.walking import generator, remembered, still
-from .gei import GEIParams
+from .gei import GEI
+from .schedule import GEIParams
 
 _JUDGES = 2048
 _FORGOTTEN = 0.1
@@ -37,7 +38,7 @@ class Judged(NamedTuple):
 
     memory: float
     """The largest correlation between a function of the start and the same of the end."""
-    end: Ensemble
+    end: Particles
 
 
 def refine(
@@ -52,9 +53,10 @@ def refine(
       key: a JAX random key.
       steps: T', which is then what you get. None: a half, else three quarters of what there is, if that is enough.
       iterations: of Adam.
-      particles: runs of the chain an iteration.
+      particles: runs of the chain per iteration.
     """
-    params, clock = _plain(sampler), Stopwatch()
+    method, params = _plain(sampler)
+    clock = Stopwatch()
     have = int(params.schedule.step.shape[0])
     iterations, particles = positive_int(iterations, "iterations"), positive_int(particles, "particles")
     if steps is not None and positive_int(steps, "steps") > have:
@@ -71,7 +73,9 @@ def refine(
         gradients += (iterations * particles + 2 * _JUDGES) * short.depth
         depth += (iterations + 1) * short.depth
         enough = judged.memory < max(_FORGOTTEN, whole.memory)
-        if steps is not None or (enough and still(whole.end, judged.end, _metric(best.params))):
+        if steps is not None or (
+            enough and still(whole.end, judged.end, _chart(best.params), method.details.unsettled)
+        ):
             cost, before = clock.cost(gradients, depth), sampler.cost
             record = record | {"memory": np.array([each.memory for _, each in both])}
             return replace(best, record=record, cost=_sum(before, cost))
@@ -80,7 +84,7 @@ def refine(
 
 def shortened(sampler: Sampler, steps: int) -> Sampler:
     """The sampler with so many of its steps, evenly spread, and nothing tuned."""
-    params = _plain(sampler)
+    _, params = _plain(sampler)
     chosen = np.linspace(0, params.schedule.step.shape[0] - 1, steps).round().astype(int)
     schedule = jax.tree_util.tree_map(lambda leaf: leaf[chosen], params.schedule)
     params = params._replace(schedule=schedule)
@@ -89,46 +93,47 @@ def shortened(sampler: Sampler, steps: int) -> Sampler:
 
 def judge(sampler: Sampler, key: Array, particles: int = _JUDGES) -> Judged:
     """Fresh particles of P0 through the chain: what they remember, and where they end."""
-    params = sampler.params
+    method, params = _plain(sampler)
     position = jnp.asarray(params.initial.sample_on_host(generator(key), particles))
     density = sampler.target.density
     origin = Ensemble(position, *compiled(_evaluate, (density,), position)(position))
-    batch = chain_program(sampler, position, key)
+    batch = method.chain(sampler.target, params, position, key)
     end = Ensemble(batch.position, *compiled(_evaluate, (density,), batch.position)(batch.position))
-    return Judged(remembered(origin, end, _metric(params)), end)
+    then, now = particles_of(origin)[0], particles_of(end)[0]
+    return Judged(remembered(then, now, _chart(params)), now)
 
 
 def tune(sampler: Sampler, key: Array, iterations: int, particles: int) -> tuple[Sampler, dict[str, np.ndarray]]:
-    """Step sizes, and a dense metric's stretch, by Adam."""
-    target, params = sampler.target, sampler.params
-    metric, dense = _metric(params), isinstance(params.metrics, Dense)
-    objective = Refinement(sampler.method.kernel, particles, metric=dense)
+    """Step sizes, and a dense chart's stretch, by Adam."""
+    (method, params), target = _plain(sampler), sampler.target
+    chart = jax.tree_util.tree_map(lambda leaf: leaf[0], params.charts)
+    objective = Refinement(method.kernel, particles, coordinates=isinstance(chart, DenseChart))
     begin = Tuned(jnp.log(params.schedule.step), jnp.zeros(target.dim, target.dtype))
-    fixed = Fixed(params.initial, params.schedule.leapfrogs, metric)
+    fixed = Fixed(params.initial, params.schedule.leapfrogs, chart)
     tuned, record = ascend(objective, target.density, begin, fixed, key, iterations)
-    if dense:
-        metric = stretched(metric, tuned.log_stretch)
+    if isinstance(chart, DenseChart):
+        chart = stretched(chart, tuned.log_stretch)
     found = params._replace(
         schedule=params.schedule._replace(step=jnp.exp(tuned.log_step)),
-        metrics=jax.tree_util.tree_map(lambda leaf: leaf[None], metric),
+        charts=jax.tree_util.tree_map(lambda leaf: leaf[None], chart),
     )
-    return replace(sampler, params=found), {name: np.stack(rows) for name, rows in record.items()}
+    return replace(sampler, params=found), record
 
 
-def _plain(sampler: Sampler) -> GEIParams:
-    """The sampler's parameters, if they are a greedy schedule in one metric."""
-    params = sampler.params if isinstance(sampler, Sampler) else None
-    if not isinstance(params, GEIParams) or params.schedule.beta is not None:
-        raise ConfigError(f"refine needs a sampler of eg.GEI, not annealed (of a family, a member's), not {sampler!r}")
-    return params
+def _plain(sampler: object) -> tuple[GEI, GEIParams]:
+    """The sampler's method and parameters, if they are a greedy schedule in one chart."""
+    if isinstance(sampler, Sampler) and isinstance(sampler.method, GEI) and sampler.params.schedule.beta is None:
+        return sampler.method, sampler.params
+    raise ConfigError(f"refine needs a sampler of eg.GEI, not annealed (of a family, a member's), not {sampler!r}")
 
 
 def _sum(one: Cost, other: Cost) -> Cost:
     return Cost(*(getattr(one, name) + getattr(other, name) for name in asdict(one)))
 
 
-def _metric(params: GEIParams) -> Any:
-    return jax.tree_util.tree_map(lambda leaf: leaf[0], params.metrics)
+def _chart(params: GEIParams) -> LinearChart:
+    """The schedule's one chart, on the host."""
+    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf[0]), params.charts)
 
 
 def _evaluate(density: Density, position: Array) -> tuple[Array, Array]:

@@ -6,22 +6,23 @@ box*. What lies outside is lost; the paper's "ground truth" of -E[log π*] is lo
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..draws import Draws
+from ..protocols import FixedShapes
+from ..runtime.drawing import Batch, Columns, Kind
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import finite_float, numbers, optional, positive_int, settle
+from ..sampler import Sampler
 from ..target import Density, Target
-
-if TYPE_CHECKING:
-    from ..sampler import Sampler
 
 _SEARCH = 1 << 17
 _GIVE_UP = 2000
@@ -36,7 +37,7 @@ class RejectionParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rejection:
+class Rejection(FixedShapes):
     """Settings of rejection sampling.
 
     Attributes:
@@ -59,6 +60,10 @@ class Rejection:
         if np.any(np.asarray(self.low) >= np.asarray(self.high)):
             raise ConfigError(f"low must be below high in every coordinate, not {self.low} and {self.high}")
 
+    def kind(self, params: RejectionParams) -> Kind:
+        """Every draw was proposed on its own."""
+        return Kind.INDEPENDENT
+
     def begin(self, target: Target, key: Array) -> RejectionParams:
         """The box; the bound as given, or -inf until `fit` finds one."""
         corners: list[Array] = []
@@ -71,8 +76,6 @@ class Rejection:
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
         """Find the bound where it is not given."""
-        from ..sampler import Sampler
-
         clock = Stopwatch()
         params = self.begin(target, key)
         spent = 0
@@ -85,33 +88,39 @@ class Rejection:
             params, spent = params._replace(log_bound=bound), _SEARCH
         return Sampler(target, self, params, {}, clock.cost(spent, 1))
 
-    def draw(
-        self, sampler: Sampler, key: Array, n: int, *, chunk: int | None = None, progress: bool | None = None
-    ) -> Draws:
-        """n draws; proposals are made in batches until there are enough."""
-        clock = Stopwatch()
-        target, params = sampler.target, sampler.params
-        size = chunk or self.proposals
+    def chunk(self, dim: int) -> int:
+        """Proposals that are made at a time."""
+        return self.proposals
+
+    def rows(self, n: int, size: int) -> int:
+        """A batch is of so many proposals, however many draws are wanted."""
+        return size
+
+    def depth(self, params: RejectionParams) -> int:
+        """One evaluation per proposal."""
+        return 1
+
+    def draw(self, target: Target, params: RejectionParams, key: Array, n: int, size: int) -> Iterator[Batch]:
+        """What was accepted of every batch of proposals, until there are n draws."""
         program = compiled(_propose, (target.density, size), params, key, 0)
-        kept: list[tuple[np.ndarray, np.ndarray]] = []
-        have = batch = 0
-        while have < n:
+        have = 0
+        for batch in range(sys.maxsize):
+            if have >= n:
+                return
             x, logdensity, accepted = jax.device_get(program(params, key, batch))
             above = float(logdensity.max()) - float(params.log_bound)
             if above > 0:
                 raise ConfigError(
                     f"log_bound={float(params.log_bound):.6g} is {above:.3g} below log π* in the box; raise it"
                 )
-            kept.append((x[accepted], logdensity[accepted]))
-            have, batch = have + int(accepted.sum()), batch + 1
-            if batch >= _GIVE_UP and have < batch:
+            have += int(accepted.sum())
+            if batch + 1 >= _GIVE_UP and have < batch + 1:
                 raise ConfigError(f"fewer than one in {size:,} proposals is accepted; use a tighter box or bound")
-        position, logdensity = (np.concatenate(parts)[:n] for parts in zip(*kept, strict=True))
-        return Draws(target, position, logdensity, cost=clock.cost(batch * size, batch), attributes=self.attributes())
+            yield Batch(x[accepted], logdensity[accepted], {}, {})
 
-    def attributes(self) -> dict[str, Any]:
-        """Plain facts for the draws' attributes."""
-        return {"method": self.name, "independent_draws": True}
+    def spent(self, params: RejectionParams, columns: Columns, size: int) -> tuple[int, int]:
+        """Every proposal costs an evaluation; batches follow one another."""
+        return columns.batches * size, columns.batches
 
 
 def _uniform(params: RejectionParams, key: Array, n: int) -> Float[Array, "n dim"]:

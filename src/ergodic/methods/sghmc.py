@@ -17,15 +17,15 @@ set a preconditioner, which is then held:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
-from ..draws import Batch
 from ..initial import starting
-from ..runtime.drawing import correlated
+from ..protocols import Correlated, Fact, FixedShapes
+from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
@@ -54,7 +54,7 @@ class SGHMCParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGHMC:
+class SGHMC(FixedShapes, Correlated):
     """Settings of stochastic-gradient HMC.
 
     Attributes:
@@ -80,8 +80,6 @@ class SGHMC:
 
     name: ClassVar[str] = "SGHMC"
     title: ClassVar[str] = "stochastic-gradient HMC (Chen et al. 2014), also scale-adapted (Springenberg et al. 2016)"
-
-    draw = correlated
 
     def __post_init__(self) -> None:
         settle(
@@ -141,6 +139,10 @@ class SGHMC:
         )
         return state._replace(position=position, velocity=velocity)
 
+    def state(self, params: SGHMCParams) -> PyTree:
+        """Where tuning left the chains."""
+        return params.state
+
     def advance(self, density: Density, params: SGHMCParams, state: SGHMCState, key: Array) -> tuple[SGHMCState, Batch]:
         """``thin`` steps, then one draw a chain."""
 
@@ -152,15 +154,9 @@ class SGHMC:
         gradients = jnp.full(self.chains, self.thin, jnp.int32)
         return state, Batch(state.position, logdensity, {"gradients": gradients}, {})
 
-    def attributes(self) -> dict[str, Any]:
+    def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {
-            "method": self.name,
-            "independent_draws": False,
-            "chains": self.chains,
-            "adjusted": False,
-            "scale_adapted": self.scale_adapted,
-        }
+        return {"chains": self.chains, "adjusted": False, "scale_adapted": self.scale_adapted}
 
 
 def _burn_in(method: SGHMC, density: Density, state: SGHMCState, key: Array) -> SGHMCState:

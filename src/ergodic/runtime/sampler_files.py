@@ -22,7 +22,9 @@ from .._version import __version__
 from .errors import StorageError
 from .files import digest, read_arrays, write_atomically
 
-SCHEMA = 1
+SCHEMA = 2
+_RENAMED = {"metric": "chart", "metrics": "charts"}
+"""Parts of arrays' names in files of schema 1, and what they are called since."""
 _REQUIRED = {"method", "config", "target", "source", "cost", "sha256"}
 
 
@@ -55,4 +57,6 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nda
         raise StorageError(f"{path} is damaged: its header has no {', '.join(sorted(missing))}")
     if digest(arrays) != header["sha256"]:
         raise StorageError(f"{path} is damaged: its arrays do not have the checksum they were written with")
+    if schema < 2:
+        arrays = {"/".join(_RENAMED.get(part, part) for part in name.split("/")): arrays[name] for name in arrays}
     return header, arrays

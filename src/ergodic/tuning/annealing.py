@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..initial import DiagonalGaussian
-from ..kernels.annealed import Annealed, annealed_move, begin, log_ratio
+from ..kernels.annealed import Annealed, annealed_move, annealed_ratio, begin
 from ..runtime.errors import ConfigError
 from ..runtime.programs import compiled
 from ..target import Density
@@ -139,7 +139,7 @@ def _advance(
 ) -> tuple[Annealed, Float[Array, ""], Float[Array, "dim"], Float[Array, ""]]:
     """To the next temperature: choose it, resample, move. Returns the state, β, the ensemble's spread, acceptance."""
     resample_key, move_key = jax.random.split(key)
-    ratio = log_ratio(initial, state)
+    ratio = annealed_ratio(initial, state)
     ratio = jnp.where(jnp.isfinite(ratio), ratio, -jnp.inf)
     rise = largest_rise(ratio, 1 - beta)
     state = _take(state, systematic(jax.nn.softmax(rise * ratio), resample_key))
@@ -191,7 +191,7 @@ def _weigh(
         state, log_z, log_weight = carry
         before, beta, step, key = inputs
         resample_key, move_key = jax.random.split(key)
-        ratio = log_ratio(initial, state)
+        ratio = annealed_ratio(initial, state)
         rise = jnp.where(jnp.isfinite(ratio), (beta - before) * ratio, -jnp.inf)
         chosen, log_z, log_weight = _resample(log_z, log_weight + rise.reshape(islands, particles), resample_key)
         state, acceptance = annealed_move(

@@ -1,41 +1,74 @@
 """Adam on an objective of a method's parameters: the training loop, its record, its progress bar, its interruption.
 
-An objective is a frozen (hashable) configuration with
-
-    estimate(density, params, carry, key) -> (row, gradient, carry)      one Monte Carlo estimate, to be *increased*
-    settle(current, updated, *numbers) -> params                         what an update becomes: constraints
-
-``row`` is what the record keeps of an iteration; ``carry`` is state that lives from one iteration to the next, such as
-the chains that L2HMC trains on.
-
-Two things can be put around an objective (`HEI`'s safeguards):
-
-    guard(current, settled, row) -> params      the last word on an update; part of the program, so hashable
-    watch(done, params) -> bool                 called after every iteration on the host: whether to stop
+Two things can be put around an objective (`HEI`'s safeguards): a `Guard` has the last word on an update, and a `Watch`
+is asked after every iteration whether to stop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..runtime.errors import ConfigError
 from ..runtime.programs import compiled
 from ..runtime.progress import Progress
 from ..runtime.validation import finite_float, numbers
 from ..target import Density
+from .adam import Adam
 
 ADAM = (0.9, 0.999, 1e-8)
 """β1, β2, ε as the paper gives them."""
+Row = dict[str, Array]
+"""What the record keeps of one iteration."""
+Guard = Callable[[PyTree, PyTree, Row], PyTree]
+"""(current, settled, row) to the parameters that an iteration ends with; part of the program, so hashable."""
+Watch = Callable[[int, PyTree], bool]
+"""(iterations done, parameters) to whether to stop; called on the host."""
 
 
-def check_adam(value: Any, what: str) -> tuple[float, float, float]:
+class Objective(Protocol):
+    """What is to be increased: a frozen, hashable configuration."""
+
+    def estimate(self, density: Density, params: PyTree, carry: PyTree, key: Array) -> tuple[Row, PyTree, PyTree]:
+        """One Monte Carlo estimate: the record's row, the gradient, and state for the next iteration."""
+        ...
+
+    @property
+    def settle(self) -> Callable[..., PyTree]:
+        """(current, updated, *numbers) to what an update becomes under the objective's constraints."""
+        ...
+
+    def __hash__(self) -> int:
+        """Objectives are static arguments of programs."""
+        ...
+
+
+class Trained(Protocol):
+    """The settings of a method that is trained by Adam."""
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations there are."""
+        ...
+
+    @property
+    def learning_rate(self) -> float:
+        """What Adam's direction is multiplied by."""
+        ...
+
+    @property
+    def adam(self) -> tuple[float, float, float]:
+        """Adam's constants (β1, β2, ε)."""
+        ...
+
+
+def check_adam(value: object, what: str) -> tuple[float, float, float]:
     """(β1, β2, ε) with 0 <= β < 1 and ε > 0."""
     beta1, beta2, epsilon = numbers(finite_float, 3)(value, what)
     if not (0 <= beta1 < 1 and 0 <= beta2 < 1 and epsilon > 0):
@@ -44,18 +77,18 @@ def check_adam(value: Any, what: str) -> tuple[float, float, float]:
 
 
 def train(
-    method: Any,
-    objective: Any,
+    method: Trained,
+    objective: Objective,
     density: Density,
-    params: Any,
+    params: PyTree,
     key: Array,
     *,
     numbers: tuple[float, ...] = (),
-    guard: Callable[[Any, Any, dict[str, Array]], Any] | None = None,
-    watch: Callable[[int, Any], bool] | None = None,
+    guard: Guard | None = None,
+    watch: Watch | None = None,
     progress: bool | None = None,
-) -> tuple[Any, dict[str, np.ndarray]]:
-    """`maximise` with a method's own ``iterations``, ``learning_rate`` and ``adam``, for objectives without a carry."""
+) -> tuple[PyTree, dict[str, np.ndarray]]:
+    """`maximise` with a method's own settings, for objectives that carry nothing from one iteration to the next."""
     params, record, _ = maximise(
         objective,
         density,
@@ -73,30 +106,30 @@ def train(
 
 
 def maximise(
-    objective: Any,
+    objective: Objective,
     density: Density,
-    params: Any,
+    params: PyTree,
     key: Array,
     *,
     iterations: int,
     learning_rate: float | Callable[[int], float],
     numbers: tuple[float, ...] = (),
     adam: tuple[float, float, float] = ADAM,
-    carry: Any = (),
-    guard: Callable[[Any, Any, dict[str, Array]], Any] | None = None,
-    watch: Callable[[int, Any], bool] | None = None,
+    carry: PyTree = (),
+    guard: Guard | None = None,
+    watch: Watch | None = None,
     progress: bool | None = None,
-) -> tuple[Any, dict[str, np.ndarray], Any]:
-    """Run the iterations; returns the parameters, the record (one row an iteration done) and the carry.
+) -> tuple[PyTree, dict[str, np.ndarray], PyTree]:
+    """Run the iterations; returns the parameters, the record (one row per iteration done) and the carry.
 
     Ctrl-C stops after the iteration at hand and returns what was learnt so far.
     """
     dtype = jax.tree_util.tree_leaves(params)[0].dtype
     rate = learning_rate if callable(learning_rate) else (lambda _: learning_rate)
     fixed = tuple(jnp.asarray(number, dtype) for number in numbers)
-    state = optax.scale_by_adam(*adam).init(params)
+    state = Adam(*adam).init(params)
 
-    def inputs(i: int) -> tuple[Any, ...]:
+    def inputs(i: int) -> tuple[Array, ...]:
         return key, jnp.asarray(i), jnp.asarray(rate(i), dtype), *fixed
 
     program = compiled(_step, (objective, density, adam, guard), params, state, carry, *inputs(0))
@@ -115,22 +148,21 @@ def maximise(
 
 
 def _step(
-    objective: Any,
+    objective: Objective,
     density: Density,
     adam: tuple[float, float, float],
-    guard: Callable[[Any, Any, dict[str, Array]], Any] | None,
-    params: Any,
-    state: Any,
-    carry: Any,
+    guard: Guard | None,
+    params: PyTree,
+    state: optax.OptState,
+    carry: PyTree,
     key: Array,
     iteration: Array,
     learning_rate: Array,
     *numbers: Array,
-) -> tuple[Any, Any, Any, dict[str, Array]]:
+) -> tuple[PyTree, optax.OptState, PyTree, Row]:
     """One iteration: estimate, gradient, Adam, constraint, guard."""
     row, gradient, carry = objective.estimate(density, params, carry, jax.random.fold_in(key, iteration))
-    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count, whatever the user's setting
-        direction, state = optax.scale_by_adam(*adam).update(gradient, state)
+    direction, state = Adam(*adam).step(gradient, state)
     updated = jax.tree_util.tree_map(lambda p, d: p + learning_rate * d, params, direction)
     settled = objective.settle(params, updated, *numbers)
     return settled if guard is None else guard(params, settled, row), state, carry, row

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..initial import DiagonalGaussian
+from ..protocols import Initial
 from ..runtime.errors import TargetError
 from ..runtime.programs import compiled
 from ..target import Density, Target
@@ -29,7 +30,7 @@ class Check(NamedTuple):
     message: str
 
 
-def check_target(target: Target, key: Array, initial: DiagonalGaussian | None = None) -> list[Check]:
+def check_target(target: Target, key: Array, initial: Initial | None = None) -> list[Check]:
     """Evaluate log π* and its gradient at 100 draws of P0 (standard normal when not given) and judge them."""
     zeros = jnp.zeros(target.dim, target.dtype)
     initial = DiagonalGaussian(zeros, zeros) if initial is None else initial
@@ -51,7 +52,7 @@ def judged(target: Target, values: np.ndarray, gradients: np.ndarray) -> list[Ch
     ]
 
 
-def require_usable(target: Target, key: Array, initial: DiagonalGaussian) -> None:
+def require_usable(target: Target, key: Array, initial: Initial) -> None:
     """Raise a `TargetError` with the first failed check's message."""
     insist(target, check_target(target, key, initial))
 
@@ -63,7 +64,7 @@ def insist(target: Target, checks: list[Check]) -> None:
             raise TargetError(f"'{target.name}' {check.message}")
 
 
-def _evaluate(density: Density, initial: DiagonalGaussian, key: Array) -> tuple[Array, Array]:
+def _evaluate(density: Density, initial: Initial, key: Array) -> tuple[Array, Array]:
     return density.batched(initial.sample(key, _STARTS))
 
 

@@ -1,12 +1,12 @@
 """Greedy tuning: every step's parameters chosen from the ensemble as it stands, which is then moved. No gradient.
 
 Ours, not the paper's; it takes "stop the gradient at x_{t-1}" at its word. One ensemble of N particles goes through the
-chain once. A step's metric A comes from the ensemble (`ensemble_metric.py`), its step size ε follows the acceptance a
-of the last, ε *= exp(a - 0.8), and its length L is
+chain once. A step's chart A comes from the ensemble (`charts/fitting.py`), its step size ε follows the acceptance a
+of the last, ε *= exp(a - 0.8), and its length L is (numbers are those of `greedy_settings.py`)
 
 - `SEARCH`: found on the trajectory itself, l = 1, 2, ... while l < 2 L + 2, as what maximises
 
-      exp(mean_i log E[p(l) (z_i'² - z_i²)²]) / l^¾        (ChEES, a coordinate at a time)
+      exp(mean_i log E[p(l) (z_i'² - z_i²)²]) / l^¾        (ChEES, one coordinate at a time)
 
   with p(l) the Metropolis probability after l leapfrogs and z = A⁻¹(x - mean);
 - `REPEAT`: that of the last search;
@@ -20,7 +20,7 @@ will fresh particles that meet the same schedule.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,19 +29,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..kernels.affine import AffineHMC, along, landed
 from ..kernels.ensemble import BatchedDensity, Ensemble, select
+from ..kernels.leapfrog import Carried
+from ..protocols import Chart
 from ..runtime.noise import noise
+from .greedy_settings import GreedySettings
 
 REPEAT, SEARCH, TRANSIENT, FINE = 0, 1, 2, 3
-ACCEPTANCE = 0.8
-LONGEST = 64
-_DEAD = 0.25
-_EASY = 0.95
-_QUARTER = 16
-_COST = 0.75
-_IDLE = 8
-_FEW = 0.003
-_SMALLER = 0.2
-_FINER = 4
 
 
 class Walk(NamedTuple):
@@ -69,14 +62,16 @@ class Chosen(NamedTuple):
     """Of one particle, the search included."""
 
 
-def begin(ensemble: Ensemble, step: Any) -> Walk:
-    """At the start of a walk."""
-    zero: Any = np.zeros((), np.int32)
-    idle: Any = np.zeros(ensemble.position.shape[0], np.int32)
-    return Walk(ensemble, np.asarray(step, ensemble.position.dtype), zero + 1, idle, zero)  # type: ignore[arg-type]
+def begin(ensemble: Ensemble, step: float | Array) -> Walk:
+    """A walk at its start."""
+    zero, idle = np.zeros((), np.int32), np.zeros(ensemble.position.shape[0], np.int32)
+    size = np.asarray(step, ensemble.position.dtype)
+    return Walk(ensemble, *(jnp.asarray(leaf) for leaf in (size, zero + 1, idle, zero)))
 
 
 class _Search(NamedTuple):
+    """The search along one trajectory: where it is, and the best length so far."""
+
     length: Int[Array, ""]
     z: Float[Array, "particles dim"]
     momentum: Float[Array, "particles dim"]
@@ -88,36 +83,45 @@ class _Search(NamedTuple):
 
 
 def advance(
-    kernel: AffineHMC, density: BatchedDensity, walk: Walk, metric: Any, mode: Int[Array, ""], t: Any, key: Array
+    kernel: AffineHMC,
+    settings: GreedySettings,
+    density: BatchedDensity,
+    walk: Walk,
+    chart: Chart,
+    mode: Int[Array, ""],
+    t: Int[Array, ""],
+    key: Array,
 ) -> tuple[Walk, Chosen]:
     """Choose step number t for the ensemble, and move it."""
     ensemble, x = walk.ensemble, walk.ensemble.position
     momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
-    careful = (jnp.mean((walk.idle >= _IDLE).astype(x.dtype)) > _FEW) & (t % 2 == 1) & (mode != TRANSIENT)
+    careful = (
+        (jnp.mean((walk.idle >= settings.idle).astype(x.dtype)) > settings.few) & (t % 2 == 1) & (mode != TRANSIENT)
+    )
     fine = (mode == FINE) & ~careful
-    smaller = jnp.where(fine, 1 / _FINER, 1).astype(x.dtype)
-    step = walk.step * jnp.where(careful, _SMALLER ** (1 + jnp.minimum(walk.care, 3)).astype(x.dtype), smaller)
+    smaller = jnp.where(fine, 1 / settings.finer, 1).astype(x.dtype)
+    step = walk.step * jnp.where(careful, settings.smaller ** (1 + jnp.minimum(walk.care, 3)).astype(x.dtype), smaller)
     steps = kernel.steps(step, uniform[:, :1])
-    field, here = along(density, metric, ensemble)
-    origin = metric.whiten(x - jnp.mean(x, axis=0)[None, :])
-    quarter = jnp.clip(jnp.round(0.5 * jnp.pi / step), 1, _QUARTER).astype(jnp.int32)
-    wanted = jnp.where(mode == TRANSIENT, quarter, walk.length * jnp.where(fine, _FINER, 1))
+    field, here = along(density, chart, ensemble)
+    origin = chart.whiten(x - jnp.mean(x, axis=0)[None, :])
+    quarter = jnp.clip(jnp.round(0.5 * jnp.pi / step), 1, settings.quarter).astype(jnp.int32)
+    wanted = jnp.where(mode == TRANSIENT, quarter, walk.length * jnp.where(fine, settings.finer, 1))
     searching = (mode == SEARCH) & ~careful
 
     def go_on(search: _Search) -> Bool[Array, ""]:
         until = jnp.where(searching, 2 * search.best_length + 2, wanted)
-        hopeless = (search.length > 0) & (jnp.mean(search.recent) < 0.5 * _DEAD)
-        return (search.length < jnp.minimum(until, LONGEST)) & ~hopeless
+        hopeless = (search.length > 0) & (jnp.mean(search.recent) < 0.5 * settings.dead)
+        return (search.length < jnp.minimum(until, settings.longest)) & ~hopeless
 
     def leap(search: _Search) -> _Search:
         length = search.length + 1
         z = search.z + steps * search.momentum
         payload, force = field(z)
-        proposal = landed(metric, ensemble, Ensemble(z, payload, force))
+        proposal = landed(chart, ensemble, Carried(z, payload, force))
         probability, _ = kernel.acceptance(ensemble, proposal, momentum, search.momentum + 0.5 * steps * force)
         jump = jnp.where(probability[:, None] > 0, (origin + z) ** 2 - origin**2, 0) ** 2
         gain = jnp.mean(jnp.log(jnp.mean(probability[:, None] * jump, axis=0) + 1e-30))
-        cost = _COST * jnp.log(length.astype(x.dtype))
+        cost = settings.length_cost * jnp.log(length.astype(x.dtype))
         criterion = jnp.where(searching, gain - cost, length.astype(x.dtype))
         better = criterion > search.best
         recent, kept = probability, ((proposal, probability), (search.proposal, search.probability))
@@ -127,14 +131,14 @@ def advance(
 
     nothing = jnp.zeros_like(ensemble.logdensity)
     zero = jnp.zeros((), jnp.int32)
-    first = momentum + 0.5 * steps * here.gradient
+    first = momentum + 0.5 * steps * here.force
     started = _Search(zero, jnp.zeros_like(x), first, jnp.full((), -jnp.inf, x.dtype), zero, ensemble, nothing, nothing)
     found = jax.lax.while_loop(go_on, leap, started)
 
     acceptance = jnp.mean(found.probability)
-    dead = (acceptance < _DEAD) & ~careful & ~fine
+    dead = (acceptance < settings.dead) & ~careful & ~fine
     accepted = (uniform[:, 1] < found.probability) & ~dead
-    growth = jnp.where(acceptance > _EASY, 2, jnp.exp(acceptance - ACCEPTANCE))
+    growth = jnp.where(acceptance > settings.easy, 2, jnp.exp(acceptance - settings.acceptance))
     followed = walk.step * jnp.where(dead, 0.5, growth)
     walk = Walk(
         select(accepted, found.proposal, ensemble),

@@ -2,7 +2,7 @@
 
     R(ε, s) = Σ_t E[ p_t log π*(x'_t) + (1 - p_t) log π*(x_{t-1}) ],    p_t = min(1, exp(-ΔH_t)),    x_0 ~ P0 stretched
 
-over the step sizes ε_t of T' steps and, where the metric A is dense, one stretch e^s of every coordinate z of x = A z.
+over the step sizes ε_t of T' steps and, where the chart A is dense, one stretch e^s of every coordinate z of x = A z.
 Lengths stay as they are. The gradient is `rao_blackwell.py`'s with frozen forces, in z: with forces held constant the
 coordinates of a trajectory do not meet, so that one forward derivative along ε gives every coordinate's own,
 
@@ -21,22 +21,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from ..charts.linear import Dense
+from ..charts import DenseChart, LinearChart
 from ..initial.mixture import KernelMixture
-from ..kernels.affine import AffineHMC
+from ..kernels.affine import AffineHMC, InX
 from ..kernels.ensemble import BatchedDensity, Ensemble, select, start
-from ..kernels.leapfrog import leapfrog
+from ..kernels.leapfrog import Carried, integrate
 from ..runtime.noise import noise
 from ..runtime.programs import compiled
 from ..target import Density
-from .ascent import ADAM
+from .adam import Adam
 from .elbo import average, averaged
 
 STRETCH = 2.0
@@ -45,20 +46,20 @@ _RATE = 0.05
 
 
 class Tuned(NamedTuple):
-    """What is tuned."""
+    """What Adam tunes."""
 
     log_step: Float[Array, "steps"]
     """log ε_t."""
     log_stretch: Float[Array, "dim"]
-    """s: coordinates z_j of the metric are stretched by e^s_j."""
+    """s: coordinates z_j of the chart are stretched by e^s_j."""
 
 
 class Fixed(NamedTuple):
-    """What is not."""
+    """What stays as the greedy schedule has it."""
 
     initial: KernelMixture
     leapfrogs: Int[Array, "steps"]
-    metric: Any
+    chart: LinearChart
 
 
 class Proposed(NamedTuple):
@@ -82,15 +83,15 @@ class Refinement:
 
     Attributes:
       kernel: the chain's.
-      particles: runs of the chain an iteration.
+      particles: runs of the chain per iteration.
       stretch: how much wider than P0 they start.
-      metric: whether coordinates are stretched too.
+      coordinates: whether coordinates are stretched too.
     """
 
     kernel: AffineHMC
     particles: int
     stretch: float = STRETCH
-    metric: bool = True
+    coordinates: bool = True
 
     def estimate(self, density: BatchedDensity, tuned: Tuned, fixed: Fixed, key: Array) -> tuple[Array, Tuned, Array]:
         """R, its gradient, and the acceptance of every step, with forces frozen."""
@@ -103,8 +104,8 @@ class Refinement:
         def step(ensemble: Ensemble, inputs: tuple[Array, Array, Array]) -> tuple[Ensemble, tuple[Array, ...]]:
             log_step, length, key = inputs
             steps = jnp.exp(log_step + tuned.log_stretch)
-            move = propose(self.kernel, density, fixed.metric, steps, length, ensemble, key)
-            p, here = move.probability[:, None], fixed.metric.pull(ensemble.gradient)
+            move = propose(self.kernel, density, fixed.chart, steps, length, ensemble, key)
+            p, here = move.probability[:, None], fixed.chart.pull(ensemble.gradient)
             gain = jnp.where(move.diverged | ~ok, 0, move.proposal.logdensity - ensemble.logdensity)
             own = p * (move.force * move.of_position + gain[:, None] * move.of_log_p)
             later = p * move.force + (1 - p) * here + move.uphill * p * gain[:, None] * (move.force - here)
@@ -118,39 +119,38 @@ class Refinement:
         _, (own, later, moved, value, acceptance) = jax.lax.scan(step, begin, (tuned.log_step, fixed.leapfrogs, keys))
         following = jnp.flip(jnp.cumsum(jnp.flip(later, axis=0), axis=0), axis=0) - later
         each = own + jnp.einsum("tnd,tnd->td", moved, following)
-        stretch = jnp.sum(each, axis=0) if self.metric else jnp.zeros_like(tuned.log_stretch)
+        stretch = jnp.sum(each, axis=0) if self.coordinates else jnp.zeros_like(tuned.log_stretch)
         return jnp.sum(value), Tuned(jnp.sum(each, axis=1), stretch), acceptance
 
 
 def propose(
     kernel: AffineHMC,
     density: BatchedDensity,
-    metric: Any,
+    chart: LinearChart,
     steps: Float[Array, "dim"],
     length: Int[Array, ""],
     ensemble: Ensemble,
     key: Array,
 ) -> Proposed:
-    """One proposal with a step size a coordinate of z, jittered as the kernel's, and its frozen-force derivatives."""
+    """One proposal with a step size per coordinate of z, jittered as the kernel's, and its frozen-force derivatives."""
     x = ensemble.position
     momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
     jitter = kernel.steps(jnp.ones((), x.dtype), uniform[:, :1])
-    here = metric.pull(ensemble.gradient)
+    here = chart.pull(ensemble.gradient)
 
-    def field(z: Array) -> tuple[Any, Array]:
-        value, gradient = density(jax.lax.stop_gradient(x + metric.push(z)))
-        return (value, gradient), jax.lax.stop_gradient(metric.pull(gradient))
+    def field(z: Array) -> tuple[InX, Array]:
+        value, gradient = density(jax.lax.stop_gradient(x + chart.push(z)))
+        return (value, gradient), jax.lax.stop_gradient(chart.pull(gradient))
 
-    def go(log_scale: Array) -> tuple[Array, Array, Any, Array]:
+    def go(log_scale: Array) -> tuple[Array, Array, InX, Array]:
         size = jitter * (jnp.exp(log_scale) * steps)[None, :]
-        begin = Ensemble(jnp.zeros_like(x), cast(Any, (ensemble.logdensity, ensemble.gradient)), here)
-        there, end = leapfrog(field, begin, momentum, size, jnp.ones_like(size), length)
-        return there.position, end, there.logdensity, there.gradient
+        begin = Carried(jnp.zeros_like(x), (ensemble.logdensity, ensemble.gradient), here)
+        there, end = integrate(field, begin, momentum, size, jnp.ones_like(size), length)
+        return there.position, end, there.payload, there.force
 
     zero = jnp.zeros_like(steps)
     (z, end, carried, force), (of_z, of_end, _, _) = jax.jvp(go, (zero,), (jnp.ones_like(steps),))
-    value, gradient = cast(Any, carried)
-    proposal = Ensemble(x + metric.push(z), value, gradient)
+    proposal = Ensemble(x + chart.push(z), *carried)
     probability, error = kernel.acceptance(ensemble, proposal, momentum, end)
     diverged = error > kernel.divergence_threshold
     uphill = (error > 0)[:, None] & ~diverged[:, None]
@@ -171,9 +171,9 @@ def propose(
 
 def ascend(
     objective: Refinement, density: Density, tuned: Tuned, fixed: Fixed, key: Array, iterations: int
-) -> tuple[Tuned, dict[str, Any]]:
+) -> tuple[Tuned, dict[str, np.ndarray]]:
     """Adam, its rate going to zero; returns the average of the second half, and the record."""
-    begin, state = tuned, optax.scale_by_adam(*ADAM).init(tuned)
+    begin, state = tuned, Adam().init(tuned)
     rows, total, count = [], jax.tree_util.tree_map(jnp.zeros_like, tuned), 0
     for index in range(iterations):
         rate = jnp.asarray(_RATE * (1 - index / iterations), tuned.log_step.dtype)
@@ -182,7 +182,7 @@ def ascend(
         rows.append(jax.device_get(row))
         if 2 * index >= iterations:
             total, count = jax.tree_util.tree_map(jnp.add, total, tuned), count + 1
-    record = {name: [row[name] for row in rows] for name in rows[0]}
+    record = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     return jax.tree_util.tree_map(lambda leaf: leaf / count, total), record
 
 
@@ -191,14 +191,13 @@ def _iterate(
     density: Density,
     begin: Tuned,
     tuned: Tuned,
-    state: Any,
+    state: optax.OptState,
     fixed: Fixed,
     key: Array,
     rate: Array,
-) -> tuple[Tuned, Any, dict[str, Array]]:
+) -> tuple[Tuned, optax.OptState, dict[str, Array]]:
     value, gradient, acceptance = objective.estimate(density.batched, tuned, fixed, key)
-    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count, whatever the user's setting
-        direction, state = optax.scale_by_adam(*ADAM).update(gradient, state)
+    direction, state = Adam().step(gradient, state)
     reach = math.log(REACH)
     tuned = jax.tree_util.tree_map(
         lambda leaf, towards, first: jnp.clip(leaf + rate * towards, first - reach, first + reach),
@@ -207,7 +206,7 @@ def _iterate(
     return tuned, state, {"objective": value, "acceptance": acceptance, "step": jnp.exp(tuned.log_step)}
 
 
-def stretched(metric: Dense, log_stretch: Float[Array, "dim"]) -> Dense:
+def stretched(chart: DenseChart, log_stretch: Float[Array, "dim"]) -> DenseChart:
     """A diag(e^s), with its inverse and log|det|."""
     by = jnp.exp(log_stretch)
-    return Dense(metric.root * by[None, :], metric.inverse / by[:, None], metric.log_det + jnp.sum(log_stretch))
+    return DenseChart(chart.root * by[None, :], chart.inverse / by[:, None], chart.log_det + jnp.sum(log_stretch))

@@ -1,7 +1,7 @@
 """A greedy schedule from P0 to π by way of temperatures: for modes that no chain crosses.
 
 An ensemble goes from β to the largest β' that keeps an effective size of 0.9, resamples, and makes one greedy step on
-f_β' (`greedy.py`, `kernels/tempered.py`), metric and all. While β is small it is free to go from mode to mode; what
+f_β' (`greedy.py`, `kernels/tempered.py`), chart and all. While β is small it is free to go from mode to mode; what
 share of it each mode gets on the way is what its weight is worth.
 
 The schedule that is kept has r temperatures for each that the ensemble took: fresh particles do not resample, and carry
@@ -12,39 +12,37 @@ divided by r. Hence r.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..charts.linear import Dense, LowRank, Metric
+from ..charts import DenseChart, LinearChart, LowRankChart
 from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC
 from ..kernels.tempered import log_ratio, temper, tempered, untemper
+from ..protocols import Chart
+from ..runtime.noise import generator
 from ..runtime.programs import compiled
-from ..target import Density
+from ..target import Density, Target
 from .annealing import largest_rise, systematic
+from .forgetting import particles_of
 from .greedy import REPEAT, SEARCH, Chosen, Walk, advance, begin
-from .walking import generator, metric_for, started
-
-_WIDER = 1.25
-_VARIANCE = 0.3
-_AFTER = 4
-_MOST = 200
-_SPREAD_OUT = 24
+from .greedy_settings import GreedySettings
+from .walking import Way, stacked
 
 
 class Tempered(NamedTuple):
-    """A way from P0 to π: every array has one row a transition."""
+    """A way from P0 to π: every array has one row per transition."""
 
     initial: KernelMixture
     beta: np.ndarray
     chosen: Chosen
     which: np.ndarray
-    """Which of the metrics."""
-    metrics: Any
+    """Which of the charts."""
+    charts: LinearChart
     """Stacked along a leading axis."""
     arrived: bool
     """Whether β reached 1."""
@@ -52,56 +50,64 @@ class Tempered(NamedTuple):
     gradients: int
 
 
-def gaussian_around(position: np.ndarray) -> KernelMixture:
-    """One Gaussian with an ensemble's mean, and its covariance 1.25² times: its density is cheap, and it is wide."""
+class _Row(NamedTuple):
+    """What the ensemble did at one temperature."""
+
+    beta: np.ndarray
+    chart: LinearChart
+    variance: np.ndarray
+    """Of the log-weights on the way to it."""
+    chosen: Chosen
+
+
+def gaussian_around(position: np.ndarray, wider: float = GreedySettings.wider) -> KernelMixture:
+    """One Gaussian with an ensemble's mean, and ``wider``² its covariance: its density is cheap, and it is wide."""
     x = position.astype(np.float64)
-    mean, spread = x.mean(axis=0), _WIDER * x.std(axis=0)
+    mean, spread = x.mean(axis=0), wider * x.std(axis=0)
     dim, dtype = x.shape[1], position.dtype
-    metric: Metric
+    chart: LinearChart
     if 4 * dim <= len(x):
-        root = _WIDER * np.linalg.cholesky(np.atleast_2d(np.cov(x.T)) + 1e-6 * np.diag(x.var(axis=0)))
+        root = wider * np.linalg.cholesky(np.atleast_2d(np.cov(x.T)) + 1e-6 * np.diag(x.var(axis=0)))
         inverse, log_det = np.linalg.inv(root), np.log(np.diag(root)).sum()
-        metric = Dense(*(jnp.asarray(part, dtype) for part in (root, inverse, log_det)))
+        chart = DenseChart(*(jnp.asarray(part, dtype) for part in (root, inverse, log_det)))
     else:
-        metric = LowRank(*(jnp.asarray(part, dtype) for part in (spread, np.eye(dim, 1), np.ones(1))))
-    return KernelMixture(jnp.asarray(mean[None, :], dtype), metric)
+        chart = LowRankChart(*(jnp.asarray(part, dtype) for part in (spread, np.eye(dim, 1), np.ones(1))))
+    return KernelMixture(jnp.asarray(mean[None, :], dtype), chart)
 
 
-def anneal(density: Density, kernel: AffineHMC, initial: KernelMixture, key: Array, *, particles: int) -> Tempered:
+def through_temperatures(
+    target: Target, kernel: AffineHMC, settings: GreedySettings, initial: KernelMixture, key: Array, *, particles: int
+) -> Tempered:
     """Find temperatures and steps, from P0 on."""
-    walk = begin(started(density, initial, generator(key), particles), 0.5)
-    beta: Any = np.zeros((), walk.step.dtype)
-    rows: list[tuple[Any, ...]] = []
-    left = _AFTER
-    while left and len(rows) < _MOST:
+    way = Way.on(target, kernel, settings)
+    walk = begin(way.started([initial], generator(key), particles), settings.first_step)
+    beta = jnp.zeros((), walk.step.dtype)
+    rows: list[_Row] = []
+    left = settings.after
+    while left and len(rows) < settings.temperatures:
         made = np.int32(len(rows))
-        args: Any = (initial, beta, walk, made, key)
-        walk, beta, variance = compiled(_rise, (), *args, brief=True)(*args)
-        metric = metric_for(walk.ensemble)
-        args = (initial, beta, walk, metric, np.int32(SEARCH if made % 4 == 0 else REPEAT), made, key)
-        walk, chosen = compiled(_move, (density, kernel), *args, brief=True)(*args)
-        rows.append(jax.device_get((beta, metric, variance, chosen)))
-        left -= int(rows[-1][0] >= 1)
-    betas, metrics, variances, steps = zip(*rows, strict=True)
-    alive = [index for index, chosen in enumerate(steps) if not chosen.dead]
-    often = int(np.clip(math.ceil(sum(variances) / _VARIANCE), 1, _SPREAD_OUT))
-    depth = 1 + sum(int(chosen.gradients) for chosen in steps)
-    found = np.array([betas[index] for index in alive])
+        rising = (initial, beta, walk, made, key)
+        walk, beta, variance = compiled(_rise, (), *rising, brief=True)(*rising)
+        chart = way.chart(particles_of(walk.ensemble)[0])
+        moving = (initial, beta, walk, chart, np.int32(SEARCH if made % 4 == 0 else REPEAT), made, key)
+        walk, chosen = compiled(_move, (target.density, kernel, settings), *moving, brief=True)(*moving)
+        rows.append(jax.device_get(_Row(beta, chart, variance, chosen)))
+        left -= int(rows[-1].beta >= 1)
+    alive = [row for row in rows if not row.chosen.dead]
+    often = int(np.clip(math.ceil(sum(row.variance for row in rows) / settings.variance), 1, settings.spread_out))
+    depth = 1 + sum(int(row.chosen.gradients) for row in rows)
+    found = np.array([row.beta for row in alive])
     found[-1:] = np.where(found[-1:] >= 1, 1.0, found[-1:])
     return Tempered(
         initial,
         _between(found, often),
-        Chosen(*(_repeated(leaves, often) for leaves in zip(*(steps[i] for i in alive), strict=True))),
+        jax.tree_util.tree_map(lambda leaf: np.repeat(leaf, often, axis=0), stacked([row.chosen for row in alive])),
         np.repeat(np.arange(len(alive), dtype=np.int32), often),
-        jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *(metrics[i] for i in alive)),
-        bool(betas[-1] >= 1),
+        stacked([row.chart for row in alive]),
+        bool(rows[-1].beta >= 1),
         depth,
         depth * particles,
     )
-
-
-def _repeated(leaves: Any, often: int) -> Any:
-    return np.repeat(np.stack(leaves), often, axis=0)
 
 
 def _between(betas: np.ndarray, often: int) -> np.ndarray:
@@ -129,15 +135,16 @@ def _rise(
 def _move(
     density: Density,
     kernel: AffineHMC,
+    settings: GreedySettings,
     initial: KernelMixture,
     beta: Float[Array, ""],
     walk: Walk,
-    metric: Any,
+    chart: Chart,
     mode: Array,
     t: Array,
     key: Array,
 ) -> tuple[Walk, Chosen]:
     """One greedy step on f_β; the walk as π sees it again."""
     at_beta = tempered(density.batched, initial, beta)
-    walk, chosen = advance(kernel, at_beta, walk, metric, mode, t, jax.random.fold_in(key, 2 * t + 1))
+    walk, chosen = advance(kernel, settings, at_beta, walk, chart, mode, t, jax.random.fold_in(key, 2 * t + 1))
     return walk._replace(ensemble=untemper(initial, beta, walk.ensemble)), chosen

@@ -1,0 +1,154 @@
+"""The schedule of greedy ergodic inference: what `GEI` tunes, how a chain runs along it, and its shapes in a file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..chain import advance
+from ..charts import DenseChart, LinearChart, LowRankChart, chart_at
+from ..initial.mixture import KernelMixture
+from ..kernels.affine import AffineHMC, AffineParams
+from ..kernels.ensemble import BatchedDensity, Ensemble, Info, start
+from ..kernels.tempered import log_ratio, temper, tempered, untemper
+from ..protocols import Shapes
+from ..runtime.drawing import Batch
+from ..runtime.errors import StorageError
+from ..target import Target
+from ..tuning.tempering import Tempered
+from ..tuning.walking import Walked, stacked
+
+
+class Schedule(NamedTuple):
+    """The T transitions: a step size, a length and one of few charts each."""
+
+    step: Float[Array, "steps"]
+    leapfrogs: Int[Array, "steps"]
+    which: Int[Array, "steps"]
+    beta: Float[Array, "steps"] | None = None
+    """The temperature at which each moves; None where all are at 1 and draws have no weights."""
+
+
+class GEIParams(NamedTuple):
+    """What was tuned; for a family P0 and charts have an axis of members in front."""
+
+    initial: KernelMixture
+    schedule: Schedule
+    charts: LinearChart
+    """Stacked along a leading axis, behind that of the members."""
+
+
+class _Scheduled(NamedTuple):
+    """The kernel with its charts: what `chain.advance` moves an ensemble by."""
+
+    kernel: AffineHMC
+    charts: LinearChart
+
+    def transition(
+        self, density: BatchedDensity, params: Schedule, ensemble: Ensemble, key: Array
+    ) -> tuple[Ensemble, Info]:
+        """One step of the schedule."""
+        step = AffineParams(params.step, params.leapfrogs, chart_at(self.charts, params.which))
+        return self.kernel.transition(density, step, ensemble, key)
+
+
+def run(
+    kernel: AffineHMC, density: BatchedDensity, params: GEIParams, position: Float[Array, "particles dim"], key: Array
+) -> Batch:
+    """The T transitions from given positions; along temperatures, where the schedule has any."""
+    ensemble, scheduled = start(density, position), _Scheduled(kernel, params.charts)
+    if params.schedule.beta is not None:
+        return _annealed(scheduled, density, params.initial, params.schedule, params.schedule.beta, ensemble, key)
+    end, stats, trace = advance(density, scheduled, params.schedule, ensemble, key)
+    return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
+
+
+def _annealed(
+    kernel: _Scheduled,
+    density: BatchedDensity,
+    initial: KernelMixture,
+    schedule: Schedule,
+    beta: Float[Array, "steps"],
+    ensemble: Ensemble,
+    key: Array,
+) -> Batch:
+    """Annealed importance sampling along the schedule: where particles end, and their log-weights."""
+
+    def step(
+        carry: tuple[Ensemble, Array], inputs: tuple[Array, Array, Schedule, Array]
+    ) -> tuple[tuple[Ensemble, Array], Array]:
+        ensemble, log_weight = carry
+        before, beta, now, key = inputs
+        log_weight = log_weight + (beta - before) * log_ratio(initial, ensemble)
+        at_beta = tempered(density, initial, beta)
+        moved, info = kernel.transition(at_beta, now, temper(initial, beta, ensemble), key)
+        return (untemper(initial, beta, moved), log_weight), jnp.mean(info.acceptance)
+
+    before = jnp.concatenate([jnp.zeros(1, beta.dtype), beta[:-1]])
+    begin = (ensemble, jnp.zeros_like(ensemble.logdensity))
+    inputs = (before, beta, schedule, jax.random.split(key, beta.shape[0]))
+    (end, log_weight), acceptance = jax.lax.scan(step, begin, inputs)
+    return Batch(end.position, end.logdensity, {"log_weight": log_weight}, {"acceptance": acceptance})
+
+
+def params_of(initial: KernelMixture | list[KernelMixture], walked: Walked, members: tuple[int, ...]) -> GEIParams:
+    """The schedule that a walk left, with its one chart; of a family, with one per member."""
+    mixture = stacked(initial) if isinstance(initial, list) else initial
+    charts = stacked(walked.charts) if members else walked.charts[0]
+    chosen, dtype = walked.chosen, mixture.centres.dtype
+    schedule = Schedule(
+        jnp.asarray(np.asarray(chosen.step, dtype)),
+        jnp.asarray(np.asarray(chosen.leapfrogs, np.int32)),
+        jnp.asarray(np.zeros(len(chosen.step), np.int32)),
+    )
+    return GEIParams(
+        jax.tree_util.tree_map(jnp.asarray, mixture),
+        schedule,
+        jax.tree_util.tree_map(lambda leaf: jnp.asarray(np.expand_dims(leaf, len(members))), charts),
+    )
+
+
+def params_of_tempered(way: Tempered) -> GEIParams:
+    """The schedule of a way through temperatures."""
+    dtype = way.initial.centres.dtype
+    schedule = Schedule(
+        jnp.asarray(way.chosen.step, dtype),
+        jnp.asarray(way.chosen.leapfrogs, jnp.int32),
+        jnp.asarray(way.which, jnp.int32),
+        jnp.asarray(way.beta, dtype),
+    )
+    return GEIParams(way.initial, schedule, jax.tree_util.tree_map(jnp.asarray, way.charts))
+
+
+def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams:
+    """The shapes that arrays of a file must have, given those that it has."""
+    family = () if members is None else (members,)
+    try:
+        steps, centres = found["schedule/step"][0], found["initial/centres"][len(family)]
+        count = found["charts/root" if "charts/root" in found else "charts/scale"][len(family)]
+        rank = found["charts/vectors"][-1] if "charts/vectors" in found else 0
+    except (KeyError, IndexError) as error:
+        raise StorageError(f"no schedule in it: {error}") from error
+    dim, dtype = target.dim, target.dtype
+
+    def whole(*shape: int) -> Array:
+        return jax.ShapeDtypeStruct(shape, np.int32)  # type: ignore[no-untyped-call, return-value]
+
+    def real(*shape: int) -> Array:
+        return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call, return-value]
+
+    def chart(*lead: int) -> LinearChart:
+        if rank:
+            return LowRankChart(real(*lead, dim), real(*lead, dim, rank), real(*lead, rank))
+        return DenseChart(real(*lead, dim, dim), real(*lead, dim, dim), real(*lead))
+
+    beta = real(steps) if "schedule/beta" in found else None
+    return GEIParams(
+        KernelMixture(real(*family, centres, dim), chart(*family)),
+        Schedule(real(steps), whole(steps), whole(steps), beta),
+        chart(*family, count),
+    )
