@@ -13,7 +13,7 @@ from ergodic.generative.encoders import ImageGaussians
 from ergodic.generative.ergodic_encoder import carried
 from ergodic.generative.importance import importance_bound
 from ergodic.generative.joint import joint, log_prior
-from ergodic.generative.layers import Dense
+from ergodic.generative.layers import DenseLayer
 from ergodic.runtime.errors import ConfigError
 
 ARCHITECTURE = architecture(64)
@@ -82,7 +82,7 @@ def test_the_decoder_follows_the_draw_and_not_the_chain(model):
 
 
 def test_coordinates_carry_the_density_and_its_force(x64):
-    where = ImageCoordinates.of(jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 3.0]]))
+    where = ImageCoordinates(jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 3.0]]))
 
     def of_x(x):
         value = lambda x: jnp.sum(-0.25 * x**4 + x, axis=-1)  # noqa: E731
@@ -130,7 +130,7 @@ jax.tree_util.register_pytree_node(Exact, lambda e: ((e.decoder,), None), lambda
 @pytest.fixture(scope="module")
 def linear():
     rows = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 3)))[0].T * np.array([[1.0], [2.0], [0.5]])
-    decoder = LinearGaussian(Dense(jnp.asarray(rows, jnp.float32), jnp.zeros(6)), 0.7)
+    decoder = LinearGaussian(DenseLayer(jnp.asarray(rows, jnp.float32), jnp.zeros(6)), 0.7)
     images = decoder.sample(jax.random.key(1), jax.random.normal(jax.random.key(2), (400, 3)))
     return decoder, images
 

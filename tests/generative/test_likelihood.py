@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ergodic.generative.decoders import LinearGaussian
-from ergodic.generative.layers import Dense
+from ergodic.generative.layers import DenseLayer
 from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelihood, spaced
 
 
@@ -14,7 +14,7 @@ from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelih
 def linear():
     """32 latents seen through 64 correlated pixels: the posterior's condition number is about 30."""
     weight = 0.5 * jax.random.normal(jax.random.key(0), (32, 64))
-    decoder = LinearGaussian(Dense(weight, jnp.ones(64)), 1.0)
+    decoder = LinearGaussian(DenseLayer(weight, jnp.ones(64)), 1.0)
     images = decoder.sample(jax.random.key(1), jax.random.normal(jax.random.key(2), (100, 32)))
     return decoder, np.asarray(images)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,12 +11,14 @@ import time
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from ergodic.cli import main
 from ergodic.generative import ErgodicEncoder, VAEEncoder
 from ergodic.generative.training import read_mark, train
 from ergodic.generative.training_settings import Budget, Recipe, Stage, parse_budget
 from ergodic.runtime.errors import ConfigError, ErgodicError, StorageError
+from ergodic.runtime.files import read_arrays
 from ergodic.runtime.programs import compiled
 
 RECIPE = Recipe((Stage(VAEEncoder()), Stage(ErgodicEncoder(2, 1, start="encoder"))), batch=16)
@@ -188,6 +191,23 @@ def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
         train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
     with pytest.raises(ConfigError, match="train first"):
         read_mark(tmp_path / "nowhere", "checkpoint", RECIPE, (40, 64))
+
+
+def test_checkpoints_of_earlier_versions_are_read(grey, tmp_path):
+    """There Adam's arrays are called ``adam/0/...``, and the first files have no digest."""
+    train(grey, RECIPE, Budget(epochs=4), jax.random.key(0), tmp_path)
+    file = tmp_path / "checkpoint"
+    now = read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
+    metadata, arrays = read_arrays(file, "a checkpoint")
+    header = json.loads(metadata["training"])
+    del header["sha256"]
+    earlier = {re.sub("^adam/", "adam/0/", name): array for name, array in arrays.items()}
+    assert "adam/0/count" in earlier
+    file.write_bytes(save(earlier, metadata={"training": json.dumps(header)}))
+    then = read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
+    assert then.stage == now.stage == 1 and then.rows == now.rows
+    for a, b in zip(jax.tree.leaves(then.state), jax.tree.leaves(now.state), strict=True):
+        assert np.array_equal(a, b)
 
 
 def test_bad_settings(grey, tmp_path):

@@ -1,6 +1,7 @@
 """Checkpoints of training: every array of the state in one safetensors file, written whole or not at all.
 
-A file in which an earlier version named the arrays otherwise is refused, and says so.
+Arrays are named by their path in the state, ``decoder/layers/0/weight``. Files of earlier versions can be read: there
+Adam's arrays are called ``adam/0/...``, and the first ones have no digest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..runtime.files import digest, named_leaves, read_arrays, write_atomically
 from .iterations import State
 
 _MARK = "training"
+_EARLIER_ADAM, _ADAM = "adam/0/", "adam/"
 
 
 class Checkpoint(NamedTuple):
@@ -63,19 +65,17 @@ def read_checkpoint(path: Path, recipe: Mapping[str, object], template: Callable
     if _MARK not in metadata:
         raise StorageError(f"{path} is not a training checkpoint; delete it to begin anew")
     header = json.loads(metadata[_MARK])
-    if header.get("sha256") != digest(arrays):
+    if header.get("sha256") not in (None, digest(arrays)):
         raise StorageError(f"{path} is damaged: not the arrays that were written; delete it to begin anew")
     if header["recipe"] != json.loads(json.dumps(recipe)):
         raise StorageError(f"{path} is of a run with other settings; give another folder, or delete it to begin anew")
+    arrays = {name.replace(_EARLIER_ADAM, _ADAM, 1): array for name, array in arrays.items()}
     shapes = template(header["stage"])
     leaves = []
     for name, leaf in named_leaves(shapes):
         array = arrays.get(name)
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
-            raise StorageError(
-                f"{path} lacks the array '{name}', or has it in another shape: it is damaged, or an earlier version of "
-                "ergodic wrote it; delete it to begin anew"
-            )
+            raise StorageError(f"{path} is damaged: its array '{name}' is missing or of another shape")
         leaves.append(jnp.asarray(array))
     state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
     return Checkpoint(header["stage"], state, header["seconds"], header["rows"])

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .deconvolution import Deconvolution, init_kernel
-from .layers import Dense, dense
+from .layers import DenseLayer, dense_layer
 
 LogLikelihood = Callable[[Float[Array, "n latents"], Float[Array, "n pixels"]], Float[Array, "n"]]
 
@@ -58,8 +58,8 @@ class Decoder(eqx.Module):
 class DeconvDecoder(Decoder):
     """Section 4.2's decoder of 28 by 28 images."""
 
-    hidden: Dense
-    features: Dense
+    hidden: DenseLayer
+    features: DenseLayer
     deconvolutions: tuple[Deconvolution, ...]
 
     def latents(self) -> int:
@@ -84,7 +84,7 @@ class DeconvDecoder(Decoder):
 class MLPDecoder(Decoder):
     """A perceptron with relu layers, for small images."""
 
-    layers: tuple[Dense, ...]
+    layers: tuple[DenseLayer, ...]
 
     def latents(self) -> int:
         """The dimension of the latents x."""
@@ -104,7 +104,7 @@ class MLPDecoder(Decoder):
 class LinearGaussian(Decoder):
     """y = W x + b + noise of a known scale: its likelihood is exact, so that evaluators can be held against it."""
 
-    layer: Dense
+    layer: DenseLayer
     noise: float = eqx.field(static=True)
 
     def latents(self) -> int:
@@ -151,11 +151,13 @@ def deconv_decoder(key: Array, latents: int = 32, hidden: int = 500) -> DeconvDe
         Deconvolution(init_kernel(k, inputs, outputs), jnp.zeros(outputs), size, out, tile)
         for k, (size, out, inputs, outputs, tile) in zip(keys[2:], shapes, strict=True)
     )
-    return DeconvDecoder(dense(keys[0], latents, hidden), dense(keys[1], hidden, 4 * 4 * 32), deconvolutions)
+    return DeconvDecoder(
+        dense_layer(keys[0], latents, hidden), dense_layer(keys[1], hidden, 4 * 4 * 32), deconvolutions
+    )
 
 
 def mlp_decoder(key: Array, latents: int = 8, hidden: tuple[int, ...] = (128, 128), pixels: int = 64) -> MLPDecoder:
     """Random weights of a perceptron from latents to pixel logits."""
     widths = (latents, *hidden, pixels)
     keys = jax.random.split(key, len(widths) - 1)
-    return MLPDecoder(tuple(dense(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=True)))
+    return MLPDecoder(tuple(dense_layer(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=True)))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..initial import DiagonalGaussian
 from .deconvolution import WIDTH, Convolution
-from .layers import Dense, dense
+from .layers import DenseLayer, dense_layer
 
 
 class ImageGaussians(NamedTuple):
@@ -47,8 +47,8 @@ class EncoderNetwork(eqx.Module):
     """Convolutions and relu layers give features of an image; a linear head gives mean and log-scale of its latents."""
 
     convolutions: tuple[Convolution, ...]
-    layers: tuple[Dense, ...]
-    head: Dense
+    layers: tuple[DenseLayer, ...]
+    head: DenseLayer
 
     def __call__(self, y: Float[Array, "n pixels"]) -> ImageGaussians:
         """The Gaussian q(x | y) of every image."""
@@ -56,11 +56,11 @@ class EncoderNetwork(eqx.Module):
         if self.convolutions:
             size = self.convolutions[0].out
             image = y.reshape(-1, size, size, 1)
-            for layer in self.convolutions:
-                image = jax.nn.relu(layer(image))
+            for convolution in self.convolutions:
+                image = jax.nn.relu(convolution(image))
             features = image.reshape(y.shape[0], -1)
-        for dense_layer in self.layers:
-            features = jax.nn.relu(dense_layer(features))
+        for layer in self.layers:
+            features = jax.nn.relu(layer(features))
         mean, log_scale = jnp.split(self.head(features), 2, axis=-1)
         return ImageGaussians(mean, log_scale)
 
@@ -74,7 +74,7 @@ def conv_encoder(key: Array, latents: int = 32, hidden: int = 500) -> EncoderNet
         scale = math.sqrt(2 / (inputs * WIDTH**2))
         kernel = scale * jax.random.normal(k, (WIDTH, WIDTH, outputs, inputs))
         convolutions.append(Convolution(kernel, jnp.zeros(outputs), size, out, tile))
-    layers = (dense(keys[3], 4 * 4 * 32, hidden),)
+    layers = (dense_layer(keys[3], 4 * 4 * 32, hidden),)
     return EncoderNetwork(tuple(convolutions), layers, _head(keys[4], hidden, latents))
 
 
@@ -82,10 +82,10 @@ def mlp_encoder(key: Array, latents: int = 8, hidden: tuple[int, ...] = (128, 12
     """Random weights of a perceptron with relu layers, for small images."""
     widths = (pixels, *hidden)
     keys = jax.random.split(key, len(widths))
-    layers = tuple(dense(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=False))
+    layers = tuple(dense_layer(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=False))
     return EncoderNetwork((), layers, _head(keys[-1], widths[-1], latents))
 
 
-def _head(key: Array, inputs: int, latents: int) -> Dense:
+def _head(key: Array, inputs: int, latents: int) -> DenseLayer:
     """The last layer, with small weights: q starts near N(0, I)."""
-    return dense(key, inputs, 2 * latents, gain=0.01)
+    return dense_layer(key, inputs, 2 * latents, gain=0.01)

@@ -165,7 +165,7 @@ class ErgodicEncoder(ImageEncoder):
 
     def _around(self, encoded: ImageGaussians) -> ImageCoordinates:
         scale = jnp.exp(encoded.log_scale) if self.whitened else jnp.ones_like(encoded.mean)
-        return ImageCoordinates.of(encoded.mean, scale)
+        return ImageCoordinates(encoded.mean, scale)
 
     def _begin(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
@@ -209,7 +209,7 @@ def _elbo_gradient(
 
 
 def _discrepancy_slope(begin: Ensemble, end: Ensemble) -> Float[Array, ""]:
-    """∂S/∂log s with ∂u_T/∂u_0 = I; u_0 is s times something."""
+    """∂S/∂log s, with ∂u_T/∂u_0 taken as I and ∂u_0/∂log s = u_0."""
     u, force = end.position[:_PAIRED], end.gradient[:_PAIRED]
     slope = jax.grad(sliced_discrepancy, argnums=1)(jnp.eye(u.shape[1], dtype=u.dtype), u, force)
     return jnp.sum(slope * begin.position[:_PAIRED])

@@ -40,7 +40,7 @@ class State(NamedTuple):
     """The run's key; every iteration's keys come from it and from the iteration."""
 
 
-def begin(shape: tuple[int, ...], recipe: Recipe, key: Array) -> State:
+def begin_training(shape: tuple[int, ...], recipe: Recipe, key: Array) -> State:
     """Random weights, for the first stage; ``shape`` is that of the images."""
     count, networks = shape[0], architecture(shape[1])
     decoder_key, encoder_key, run_key = jax.random.split(key, 3)
@@ -73,7 +73,7 @@ def _scaled(recipe: Recipe, direction: tuple[Decoder, Parameters]) -> tuple[Deco
     return jax.tree.map(lambda u: u * networks, decoder), cast(Parameters, scaled)
 
 
-def advance(
+def advance_training(
     recipe: Recipe, stage: int, images: Float[Array, "images pixels"], state: State, count: Int[Array, ""]
 ) -> tuple[State, Measured]:
     """``count`` iterations of a stage; returns the state, and averages of what the iterations measured."""

@@ -1,4 +1,4 @@
-"""Dense layers of the image models."""
+"""The dense layers that the image networks are made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 
-class Dense(eqx.Module):
+class DenseLayer(eqx.Module):
     """The affine layer y = x W + b, for a batch of rows x."""
 
     weight: Float[Array, "inputs outputs"]
@@ -22,7 +22,7 @@ class Dense(eqx.Module):
         return x @ self.weight + self.bias[None, :]
 
 
-def dense(key: Array, inputs: int, outputs: int, gain: float = 2.0, dtype: DTypeLike = jnp.float32) -> Dense:
+def dense_layer(key: Array, inputs: int, outputs: int, gain: float = 2.0, dtype: DTypeLike = jnp.float32) -> DenseLayer:
     """Random weights of variance gain/inputs, and no bias; the gain is 2 before a relu (He), 1 elsewhere."""
     weight = math.sqrt(gain / inputs) * jax.random.normal(key, (inputs, outputs), dtype)
-    return Dense(weight, jnp.zeros(outputs, dtype))
+    return DenseLayer(weight, jnp.zeros(outputs, dtype))

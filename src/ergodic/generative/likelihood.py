@@ -129,7 +129,9 @@ class LikelihoodGap(NamedTuple):
 
 def log_likelihood(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> Likelihood:
     """Estimate log p(y) of every image, ``(n, pixels)``; temperatures and step sizes are learned on a few of them."""
-    return _annealed(decoder, images, tune(decoder, images, key, annealing), jax.random.fold_in(key, 1), annealing)
+    return _annealed(
+        decoder, images, tune_annealing(decoder, images, key, annealing), jax.random.fold_in(key, 1), annealing
+    )
 
 
 def _annealed(decoder: Decoder, images: np.ndarray, params: HAISParams, key: Array, annealing: Annealing) -> Likelihood:
@@ -147,7 +149,7 @@ def likelihood_gap(decoder: Decoder, key: Array, images: int, annealing: Anneali
     latent_key, image_key, forward_key, backward_key = jax.random.split(key, 4)
     exact = jax.random.normal(latent_key, (images, decoder.latents()))
     made = np.asarray(decoder.sample(image_key, exact))
-    params = tune(decoder, made, forward_key, annealing)
+    params = tune_annealing(decoder, made, forward_key, annealing)
     lower = _annealed(decoder, made, params, jax.random.fold_in(forward_key, 1), annealing).value
     weights = []
     for index, batch, count in _batches(made, annealing):
@@ -163,7 +165,7 @@ def likelihood_gap(decoder: Decoder, key: Array, images: int, annealing: Anneali
     return LikelihoodGap(float(lower.mean()), float(upper.mean()), float(gap.mean()), error)
 
 
-def tune(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> HAISParams:
+def tune_annealing(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> HAISParams:
     """Temperatures and step sizes, learned on a few of the images."""
     few = jnp.asarray(np.resize(images, (_PILOT_IMAGES, images.shape[1])), jnp.float32)
     short = max(2, annealing.temperatures // _SHORTER)

@@ -6,8 +6,8 @@
     samplers[0].sample(key, 1_000); samplers[0].certify(key)        # the trained chain of an image: an eg.Sampler
 
 The chain that an ergodic encoder has trained is Hamiltonian ergodic inference: P0 is a diagonal Gaussian per image, the
-transitions are those of `HMC`. In the encoder's coordinates x = mean + A u a step size ε of u is the step size A ε of
-x, so that a whitened chain is one with step sizes per image.
+transitions are those of `HMC`. In the encoder's coordinates x = mean + scale u a step size ε of u is the step
+size scale · ε of x, so that a whitened chain is one with step sizes per image.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def image_samplers(
         adjusted=encoder.adjusted,
         step_size=encoder.step_size,
     )
-    scale = encoder.coordinates(decoder, parameters, family.data).chart.scale
+    scale = encoder.coordinates(decoder, parameters, family.data).scale
     chain = parameters["transitions"]
     return [
         Sampler(

@@ -28,7 +28,7 @@ from ..runtime.programs import Stopwatch, compiled
 from .checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from .decoders import Decoder
 from .image_encoder import ImageEncoder
-from .iterations import State, advance, begin, carry
+from .iterations import State, advance_training, begin_training, carry
 from .joint import Parameters
 from .posteriors import latent_posteriors
 from .training_settings import Budget, Recipe
@@ -93,7 +93,7 @@ def train(
         raise ConfigError(f"a batch of {recipe.batch} needs as many images; there are {len(images)}")
     clock, run = Stopwatch(), _Run(jnp.asarray(images), recipe, budget)
     at = _read(folder / "checkpoint", recipe, images.shape)
-    at = Checkpoint(0, begin(images.shape, recipe, key), 0.0, []) if at is None else at
+    at = Checkpoint(0, begin_training(images.shape, recipe, key), 0.0, []) if at is None else at
     saved = at.seconds
     waiting = [mark for mark in sorted(marks) if not (folder / f"mark-{mark:g}").is_file()]
     pace = 0.0  # seconds per iteration
@@ -148,7 +148,7 @@ def _read(path: Path, recipe: Recipe, shape: tuple[int, ...]) -> Checkpoint | No
         """The structure and shapes of a stage's state."""
 
         def build() -> State:
-            state = begin(shape, recipe, jax.random.key(0))
+            state = begin_training(shape, recipe, jax.random.key(0))
             return carry(shape[1], recipe, stage, state) if stage else state
 
         return jax.eval_shape(build)
@@ -199,7 +199,7 @@ class _Run:
     def call(self, at: Checkpoint, count: int) -> tuple[State, Row, float]:
         """Make ``count`` iterations; returns the state, the averages of what they measured, and the seconds."""
         static = (self.recipe, at.stage)
-        program = compiled(advance, static, self.images, at.state, jnp.asarray(count, jnp.int32))
+        program = compiled(advance_training, static, self.images, at.state, jnp.asarray(count, jnp.int32))
         clock = time.perf_counter if self.budget.clock == "wall" else time.process_time
         began = clock()
         state, row = program(self.images, at.state, jnp.asarray(count, jnp.int32))

@@ -43,9 +43,9 @@ class Estimate(NamedTuple):
     expected: Float[Array, "terms"]
     """E_{p_t}[log π*] at the steps t that the objective looks at: T alone, or 1..T (`tuning/rao_blackwell.py`)."""
     initial: Float[Array, ""]
-    """E_{p_0}[log π*]."""
+    """E_{p_0}[log π*], the expectation where chains start."""
     entropy: Float[Array, ""]
-    """H(P0)."""
+    """H(P0), the entropy of P0 in nats."""
     acceptance: Float[Array, "steps"]
     """The mean acceptance probability of every transition."""
     nonfinite: Float[Array, ""]
@@ -53,12 +53,12 @@ class Estimate(NamedTuple):
 
     @property
     def final(self) -> Float[Array, ""]:
-        """E_{p_T}[log π*]."""
+        """E_{p_T}[log π*], the expectation where chains end."""
         return self.expected[-1]
 
     @property
     def elbo(self) -> Float[Array, ""]:
-        """ELBO(P0), equation 1."""
+        """ELBO(P0), the bound of equation 1."""
         return self.initial + self.entropy
 
     @property

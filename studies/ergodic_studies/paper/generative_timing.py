@@ -12,7 +12,7 @@ import numpy as np
 
 from ergodic.datasets import images as image_data
 from ergodic.generative.ergodic_encoder import ErgodicEncoder
-from ergodic.generative.iterations import advance, begin
+from ergodic.generative.iterations import advance_training, begin_training
 from ergodic.generative.training_settings import Recipe, Stage
 from ergodic.runtime.programs import compiled
 
@@ -30,8 +30,8 @@ def epoch_seconds(data: str, steps: Sequence[int], leapfrogs: int, batch: int, r
         for repeat in range(repeats + 1):
             for mode, times in seconds.items():
                 recipe = Recipe((Stage(ErgodicEncoder(steps=count, leapfrogs=leapfrogs, gradient=mode)),), batch=batch)
-                state = begin(images.shape, recipe, jax.random.key(repeat))
-                program = compiled(advance, (recipe, 0), images, state, one)
+                state = begin_training(images.shape, recipe, jax.random.key(repeat))
+                program = compiled(advance_training, (recipe, 0), images, state, one)
                 began = time.perf_counter()
                 program(images, state, one)[1]["objective"].block_until_ready()
                 if repeat:
