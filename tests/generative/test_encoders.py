@@ -5,24 +5,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodic.generative import HVAE, HVI, VAE, Ergodic
+from ergodic.generative import ErgodicEncoder, HVAEEncoder, HVIEncoder, VAEEncoder
 from ergodic.generative.architectures import architecture
+from ergodic.generative.coordinates import ImageCoordinates
 from ergodic.generative.decoders import LinearGaussian
-from ergodic.generative.encoders import Posterior
-from ergodic.generative.ergodic import Coordinates, carried
+from ergodic.generative.encoders import ImageGaussians
+from ergodic.generative.ergodic_encoder import carried
 from ergodic.generative.importance import importance_bound
 from ergodic.generative.joint import joint, log_prior
-from ergodic.generative.layers import Dense
+from ergodic.generative.layers import DenseLayer
 from ergodic.runtime.errors import ConfigError
 
 ARCHITECTURE = architecture(64)
 ENCODERS = (
-    VAE(),
-    HVI(leapfrogs=2, hidden=8),
-    HVAE(leapfrogs=2, tempering="fixed"),
-    Ergodic(2, 1, adjusted=False),
-    Ergodic(2, 1, gradient="full"),
-    Ergodic(2, 1, start="encoder", whitened=True, tuning="acceptance"),
+    VAEEncoder(),
+    HVIEncoder(leapfrogs=2, hidden=8),
+    HVAEEncoder(leapfrogs=2, tempering="fixed"),
+    ErgodicEncoder(2, 1, adjusted=False),
+    ErgodicEncoder(2, 1, gradient="full"),
+    ErgodicEncoder(2, 1, start="encoder", whitened=True, tuning="acceptance"),
 )
 
 
@@ -53,7 +54,7 @@ def test_gradients_are_finite_and_of_the_parameters_shapes(model, encoder):
 
 def test_untuned_chains_stay_as_they_are(model):
     decoder, images = model
-    encoder = Ergodic(2, 2, tuning="none")
+    encoder = ErgodicEncoder(2, 2, tuning="none")
     parameters = encoder.init(ARCHITECTURE, jax.random.key(3))
     gradient = encoder.estimate(decoder, parameters, images, jax.random.key(4)).parameters
     assert all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(gradient))
@@ -62,7 +63,7 @@ def test_untuned_chains_stay_as_they_are(model):
 def test_the_decoder_follows_the_draw_and_not_the_chain(model):
     """∂θ log p(x_T, y) with x_T held: that of the objective at the chain's own end."""
     decoder, images = model
-    encoder = Ergodic(3, 2)
+    encoder = ErgodicEncoder(3, 2)
     parameters, key = encoder.init(ARCHITECTURE, jax.random.key(3)), jax.random.key(4)
     estimate = encoder.estimate(decoder, parameters, images, key)
 
@@ -81,7 +82,7 @@ def test_the_decoder_follows_the_draw_and_not_the_chain(model):
 
 
 def test_coordinates_carry_the_density_and_its_force(x64):
-    where = Coordinates(jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 3.0]]))
+    where = ImageCoordinates(jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 3.0]]))
 
     def of_x(x):
         value = lambda x: jnp.sum(-0.25 * x**4 + x, axis=-1)  # noqa: E731
@@ -98,8 +99,8 @@ def test_coordinates_carry_the_density_and_its_force(x64):
 
 
 def test_a_longer_chain_begins_with_the_shorter_ones_transitions():
-    old = Ergodic(2, 2).init(ARCHITECTURE, jax.random.key(0))["transitions"]
-    new = Ergodic(4, 2).init(ARCHITECTURE, jax.random.key(1))["transitions"]
+    old = ErgodicEncoder(2, 2).init(ARCHITECTURE, jax.random.key(0))["transitions"]
+    new = ErgodicEncoder(4, 2).init(ARCHITECTURE, jax.random.key(1))["transitions"]
     grown = carried(new, old)
     assert grown.log_step.shape == (4, 8)
     assert np.array_equal(grown.log_step[:2], old.log_step) and np.array_equal(grown.log_step[3], old.log_step[1])
@@ -107,7 +108,7 @@ def test_a_longer_chain_begins_with_the_shorter_ones_transitions():
 
 def test_whitening_needs_an_encoder():
     with pytest.raises(ConfigError, match="start='encoder'"):
-        Ergodic(2, 2, whitened=True)
+        ErgodicEncoder(2, 2, whitened=True)
 
 
 class Exact:
@@ -120,7 +121,7 @@ class Exact:
         weight, noise = self.decoder.layer.weight, self.decoder.noise
         precision = 1 + jnp.sum(weight**2, axis=1) / noise**2
         mean = (y @ weight.T) / noise**2 / precision[None, :]
-        return Posterior(mean, jnp.broadcast_to(-0.5 * jnp.log(precision)[None, :], mean.shape))
+        return ImageGaussians(mean, jnp.broadcast_to(-0.5 * jnp.log(precision)[None, :], mean.shape))
 
 
 jax.tree_util.register_pytree_node(Exact, lambda e: ((e.decoder,), None), lambda _, children: Exact(*children))
@@ -129,7 +130,7 @@ jax.tree_util.register_pytree_node(Exact, lambda e: ((e.decoder,), None), lambda
 @pytest.fixture(scope="module")
 def linear():
     rows = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 3)))[0].T * np.array([[1.0], [2.0], [0.5]])
-    decoder = LinearGaussian(Dense(jnp.asarray(rows, jnp.float32), jnp.zeros(6)), 0.7)
+    decoder = LinearGaussian(DenseLayer(jnp.asarray(rows, jnp.float32), jnp.zeros(6)), 0.7)
     images = decoder.sample(jax.random.key(1), jax.random.normal(jax.random.key(2), (400, 3)))
     return decoder, images
 
@@ -140,12 +141,14 @@ def test_bounds_are_tight_for_the_exact_posterior(linear):
     exact = np.asarray(decoder.exact(images))
     weighted = importance_bound(decoder, Exact(decoder), np.asarray(images), jax.random.key(3), 50)
     assert np.allclose(weighted, exact, atol=2e-4)
-    elbo = np.asarray(VAE().bound(decoder, {"encoder": Exact(decoder)}, images, jax.random.key(4)))
+    elbo = np.asarray(VAEEncoder().bound(decoder, {"encoder": Exact(decoder)}, images, jax.random.key(4)))
     # The integrand's entropy is in closed form, so it varies by chi-squares: d/2 variance. Fails once in 1e6.
     assert abs(np.mean(elbo - exact)) < 4.9 * np.sqrt(1.5 / len(exact))
 
 
-@pytest.mark.parametrize("encoder", [HVI(leapfrogs=3, hidden=8), HVAE(leapfrogs=3), HVAE(3, "fixed")], ids=label)
+@pytest.mark.parametrize(
+    "encoder", [HVIEncoder(leapfrogs=3, hidden=8), HVAEEncoder(leapfrogs=3), HVAEEncoder(3, "fixed")], ids=label
+)
 def test_hamiltonian_bounds_do_not_exceed_the_evidence(linear, encoder):
     """E[bound] <= log p(y), from the exact posterior too. The mean's standard error is measured; fails once in 1e6."""
     decoder, images = linear

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from ergodic.generative.decoders import LinearGaussian
-from ergodic.generative.layers import Dense
-from ergodic.generative.likelihood import Annealing, log_likelihood, sandwich, spaced
+from ergodic.generative.layers import DenseLayer
+from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelihood, spaced
 
 
 @pytest.fixture(scope="module")
 def linear():
     """32 latents seen through 64 correlated pixels: the posterior's condition number is about 30."""
     weight = 0.5 * jax.random.normal(jax.random.key(0), (32, 64))
-    decoder = LinearGaussian(Dense(weight, jnp.ones(64)), 1.0)
+    decoder = LinearGaussian(DenseLayer(weight, jnp.ones(64)), 1.0)
     images = decoder.sample(jax.random.key(1), jax.random.normal(jax.random.key(2), (100, 32)))
     return decoder, np.asarray(images)
 
@@ -49,7 +49,7 @@ def test_close_to_the_exact_value(linear, images, temperatures, error, off):
 
 def test_the_sandwich_holds_the_truth_between(linear):
     decoder, _ = linear
-    width = sandwich(decoder, jax.random.key(4), 40, Annealing(400, 2, 8))
+    width = likelihood_gap(decoder, jax.random.key(4), 40, Annealing(400, 2, 8))
     assert width.lower < width.upper and 0 < width.width < 5
     latents, pixels = (jax.random.split(jax.random.key(4), 4)[i] for i in (0, 1))
     exact = decoder.exact(decoder.sample(pixels, jax.random.normal(latents, (40, 32))))

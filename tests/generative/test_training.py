@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,14 +11,17 @@ import time
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from ergodic.cli import main
-from ergodic.generative import VAE, Ergodic
-from ergodic.generative.training import Budget, Recipe, Stage, parse_budget, read_mark, train
+from ergodic.generative import ErgodicEncoder, VAEEncoder
+from ergodic.generative.training import read_mark, train
+from ergodic.generative.training_settings import Budget, Recipe, Stage, parse_budget
 from ergodic.runtime.errors import ConfigError, ErgodicError, StorageError
+from ergodic.runtime.files import read_arrays
 from ergodic.runtime.programs import compiled
 
-RECIPE = Recipe((Stage(VAE()), Stage(Ergodic(2, 1, start="encoder"))), batch=16)
+RECIPE = Recipe((Stage(VAEEncoder()), Stage(ErgodicEncoder(2, 1, start="encoder"))), batch=16)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +114,7 @@ def judged(folder, capsys):
 def test_the_command_line_trains_and_judges(tmp_path, capsys):
     assert not cli(["generative", "train", "--method", "VAE", "--budget", "1", "--out", str(tmp_path / "run")])
     capsys.readouterr()
-    state = read_mark(tmp_path / "run", "checkpoint", Recipe((Stage(VAE()),)), (1297, 64)).state
+    state = read_mark(tmp_path / "run", "checkpoint", Recipe((Stage(VAEEncoder()),)), (1297, 64)).state
     assert int(state.iteration) == 10
     judged(tmp_path / "run", capsys)
 
@@ -132,7 +136,7 @@ def test_a_process_killed_at_a_random_moment(tmp_path, capsys):
     cut.wait()
     assert whole.wait(300) == 0
     assert run(tmp_path / "cut", stdout=subprocess.DEVNULL).wait(300) == 0
-    recipe = Recipe((Stage(VAE()),))
+    recipe = Recipe((Stage(VAEEncoder()),))
     a, b = (read_mark(tmp_path / name, "checkpoint", recipe, (1297, 64)).state for name in ("whole", "cut"))
     assert int(a.iteration) == int(b.iteration) == 10_000
     assert all(np.array_equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
@@ -160,12 +164,12 @@ def test_seconds_are_a_budget_too(grey, tmp_path):
 def test_training_learns(grey, tmp_path):
     """The bound rises on images that are all alike (it goes from -64 log 2 toward 0)."""
     same = np.tile(np.round(grey[:1]), (32, 1))
-    trained = train(same, Recipe((Stage(VAE()),), batch=16), Budget(epochs=150), jax.random.key(0), tmp_path)
+    trained = train(same, Recipe((Stage(VAEEncoder()),), batch=16), Budget(epochs=150), jax.random.key(0), tmp_path)
     assert trained.history["objective"][0] < -30 and trained.history["objective"][-1] > -5
 
 
 def test_a_run_that_diverges_stops_and_keeps_the_last_good_checkpoint(grey, tmp_path):
-    recipe = Recipe((Stage(VAE()),), batch=16, learning_rate=1e30)
+    recipe = Recipe((Stage(VAEEncoder()),), batch=16, learning_rate=1e30)
     with pytest.raises(ErgodicError, match=r"diverged.*not finite.*smaller learning rate"):
         train(grey, recipe, Budget(epochs=50), jax.random.key(0), tmp_path, every=0)
     kept = read_mark(tmp_path, "checkpoint", recipe, (40, 64))
@@ -189,9 +193,26 @@ def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
         read_mark(tmp_path / "nowhere", "checkpoint", RECIPE, (40, 64))
 
 
+def test_checkpoints_of_earlier_versions_are_read(grey, tmp_path):
+    """There Adam's arrays are called ``adam/0/...``, and the first files have no digest."""
+    train(grey, RECIPE, Budget(epochs=4), jax.random.key(0), tmp_path)
+    file = tmp_path / "checkpoint"
+    now = read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
+    metadata, arrays = read_arrays(file, "a checkpoint")
+    header = json.loads(metadata["training"])
+    del header["sha256"]
+    earlier = {re.sub("^adam/", "adam/0/", name): array for name, array in arrays.items()}
+    assert "adam/0/count" in earlier
+    file.write_bytes(save(earlier, metadata={"training": json.dumps(header)}))
+    then = read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
+    assert then.stage == now.stage == 1 and then.rows == now.rows
+    for a, b in zip(jax.tree.leaves(then.state), jax.tree.leaves(now.state), strict=True):
+        assert np.array_equal(a, b)
+
+
 def test_bad_settings(grey, tmp_path):
     with pytest.raises(ConfigError, match="a batch of 100 needs as many images"):
-        train(grey, Recipe((Stage(VAE()),), batch=100), Budget(epochs=1), jax.random.key(0), tmp_path)
+        train(grey, Recipe((Stage(VAEEncoder()),), batch=100), Budget(epochs=1), jax.random.key(0), tmp_path)
     with pytest.raises(ConfigError, match="epochs or in seconds"):
         Budget()
     with pytest.raises(ConfigError, match="at least one stage"):

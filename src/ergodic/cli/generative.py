@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict, cast
 
 import typer
 
 from .console import Out, Seed, console, say, warn
 
+if TYPE_CHECKING:
+    from ..generative.training import Row
+    from ..generative.training_settings import Recipe
+
 Data = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
 
 _STEPS, _LEAPFROGS = 10, 5
+
+
+class RunSettings(TypedDict):
+    """What ``model.json`` says of a run: the options that decide it."""
+
+    data: str
+    method: str
+    batch: int
+    seed: int
+    steps: NotRequired[int]
+    leapfrogs: NotRequired[int]
 
 
 def train(
@@ -22,8 +37,8 @@ def train(
     data: Data = "digits",
     budget: Annotated[str, typer.Option(help="90s, 30m, 2h, or a number of epochs.")] = "60s",
     steps: Annotated[int | None, typer.Option(help="T, transitions of HEI's chain; 10.")] = None,
-    leapfrogs: Annotated[int | None, typer.Option(help="L, leapfrogs a transition of it; 5.")] = None,
-    batch: Annotated[int, typer.Option(help="Images an iteration.")] = 128,
+    leapfrogs: Annotated[int | None, typer.Option(help="L, leapfrogs per transition of it; 5.")] = None,
+    batch: Annotated[int, typer.Option(help="Images per iteration.")] = 128,
     every: Annotated[float, typer.Option(help="Seconds of training between checkpoints.")] = 60.0,
     seed: Seed = 0,
     out: Out = Path("runs/model"),
@@ -35,16 +50,17 @@ def train(
     import jax
 
     from ..datasets.images import load
-    from ..generative.training import parse_budget
     from ..generative.training import train as run
+    from ..generative.training_settings import parse_budget
     from ..runtime.errors import ConfigError
     from ..runtime.files import require_writable, write_atomically
     from ..runtime.validation import positive_float
 
     if method != "HEI" and (steps or leapfrogs):
         raise ConfigError(f"--steps and --leapfrogs are of HEI's chain from the prior; '{method}' has its own")
-    model = {"data": data, "method": method, "batch": batch, "seed": seed}
-    model |= {"steps": steps or _STEPS, "leapfrogs": leapfrogs or _LEAPFROGS} if method == "HEI" else {}
+    model: RunSettings = {"data": data, "method": method, "batch": batch, "seed": seed}
+    if method == "HEI":
+        model |= {"steps": steps or _STEPS, "leapfrogs": leapfrogs or _LEAPFROGS}
     chosen, spent = _recipe(model), parse_budget(budget)
     positive_float(every, "every")
     require_writable(out / "checkpoint")
@@ -89,7 +105,7 @@ def judge(
     import jax
 
     from ..datasets.images import load
-    from ..generative.likelihood import Annealing, log_likelihood, sandwich
+    from ..generative.likelihood import Annealing, likelihood_gap, log_likelihood
     from ..generative.training import read_mark
     from ..runtime.errors import ConfigError
 
@@ -107,37 +123,37 @@ def judge(
     annealing, key = Annealing(temperatures, 2, chains), jax.random.key(seed)
     with console.status("annealing"):
         found = log_likelihood(kept.state.decoder, data.test[:images], key, annealing).summary()
-        width = sandwich(kept.state.decoder, key, simulated, annealing)
+        gap = likelihood_gap(kept.state.decoder, key, simulated, annealing)
     say(
         f"{model['method']} on {model['data']} after {kept.seconds:,.1f} s\n"
         f"log p(y)   {found['log_likelihood']:.3f}  ± {found['error']:.3f} Monte Carlo  "
         f"± {found['error_over_images']:.2f} over {found['images']} test images\n"
         f"ESS        {found['effective']:.1f} of {chains} chains\n"
-        f"sandwich   {width.width:.3f} ± {width.error:.3f} nats, on {simulated} images that the model made up"
+        f"sandwich   {gap.width:.3f} ± {gap.error:.3f} nats, on {simulated} images that the model made up"
     )
 
 
-def _model(run: Path) -> dict[str, Any]:
-    """What a run's folder says it is."""
+def _model(run: Path) -> RunSettings:
+    """The settings that a run's folder says it has."""
     from ..runtime.errors import StorageError
 
     file = run / "model.json"
     if not file.is_file():
         raise StorageError(f"{file}: there is no such file; `ergodic generative train --out {run}` writes it")
     try:
-        return dict(json.loads(file.read_text()))
+        return cast(RunSettings, dict(json.loads(file.read_text())))
     except ValueError as error:
         raise StorageError(f"{file} is damaged ({error})") from error
 
 
-def _recipe(model: dict[str, Any]) -> Any:
+def _recipe(model: RunSettings) -> Recipe:
     from ..generative.recipes import recipe
 
     return recipe(model["method"], model.get("steps", _STEPS), model.get("leapfrogs", _LEAPFROGS), model["batch"])
 
 
-def describe(row: dict[str, Any]) -> str:
-    """One line of progress."""
+def describe(row: Row) -> str:
+    """One line of progress, from the latest row of a run's history."""
     more = "".join(f"  {name} {row[name]:.2f}" for name in ("acceptance", "scale") if name in row)
     left, spent = row["left"], 1 - row["left"]
     remaining = row["seconds"] * left / spent if spent > 0 else float("inf")

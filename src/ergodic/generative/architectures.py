@@ -1,4 +1,4 @@
-"""Which decoder and encoder go with which images."""
+"""Which decoder and encoder network go with which images."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from jaxtyping import Array
 
 from ..runtime.errors import ConfigError
 from .decoders import Decoder, deconv_decoder, mlp_decoder
-from .encoders import Encoder, conv_encoder, mlp_encoder
+from .encoders import EncoderNetwork, conv_encoder, mlp_encoder
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A decoder and the encoder that mirrors it."""
+    """A decoder, and the encoder network that mirrors it, as functions of a random key.
+
+    Attributes:
+      name: what to call the pair.
+      latents: the dimension of x.
+      pixels: values per image.
+      decoder: makes a decoder with random weights.
+      encoder: makes an encoder network with random weights.
+    """
 
     name: str
     latents: int
     pixels: int
     decoder: Callable[[Array], Decoder]
-    encoder: Callable[[Array], Encoder]
+    encoder: Callable[[Array], EncoderNetwork]
 
 
 def architecture(pixels: int) -> Architecture:

@@ -20,17 +20,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .deconvolution import Deconvolution, init_kernel
-from .layers import Dense, dense
+from .layers import DenseLayer, dense_layer
 
 LogLikelihood = Callable[[Float[Array, "n latents"], Float[Array, "n pixels"]], Float[Array, "n"]]
 
 
 class Decoder(eqx.Module):
-    """What every decoder offers; images are flat, ``(n, pixels)``."""
+    """What every decoder offers: p(y | x) of flat images y, ``(n, pixels)``, given latents x, ``(n, latents)``."""
 
     @abstractmethod
     def latents(self) -> int:
-        """The dimension of x."""
+        """The dimension of the latents x."""
 
     @abstractmethod
     def prepared(self) -> Callable[[Float[Array, "n latents"]], Float[Array, "n pixels"]]:
@@ -47,23 +47,23 @@ class Decoder(eqx.Module):
         return value
 
     def mean(self, x: Float[Array, "n latents"]) -> Float[Array, "n pixels"]:
-        """E[y | x]."""
+        """The expected image E[y | x]."""
         return jax.nn.sigmoid(self.prepared()(x))
 
     def sample(self, key: Array, x: Float[Array, "n latents"]) -> Float[Array, "n pixels"]:
-        """y ~ p(y | x)."""
+        """One image y ~ p(y | x) per row of latents."""
         return jax.random.bernoulli(key, self.mean(x)).astype(x.dtype)
 
 
 class DeconvDecoder(Decoder):
     """Section 4.2's decoder of 28 by 28 images."""
 
-    hidden: Dense
-    features: Dense
+    hidden: DenseLayer
+    features: DenseLayer
     deconvolutions: tuple[Deconvolution, ...]
 
     def latents(self) -> int:
-        """The dimension of x."""
+        """The dimension of the latents x."""
         return self.hidden.weight.shape[0]
 
     def prepared(self) -> Callable[[Array], Array]:
@@ -82,16 +82,16 @@ class DeconvDecoder(Decoder):
 
 
 class MLPDecoder(Decoder):
-    """Relu layers, for small images."""
+    """A perceptron with relu layers, for small images."""
 
-    layers: tuple[Dense, ...]
+    layers: tuple[DenseLayer, ...]
 
     def latents(self) -> int:
-        """The dimension of x."""
+        """The dimension of the latents x."""
         return self.layers[0].weight.shape[0]
 
     def prepared(self) -> Callable[[Array], Array]:
-        """The network itself."""
+        """The perceptron itself: nothing can be done ahead."""
 
         def network(x: Array) -> Array:
             for layer in self.layers[:-1]:
@@ -104,19 +104,19 @@ class MLPDecoder(Decoder):
 class LinearGaussian(Decoder):
     """y = W x + b + noise of a known scale: its likelihood is exact, so that evaluators can be held against it."""
 
-    layer: Dense
+    layer: DenseLayer
     noise: float = eqx.field(static=True)
 
     def latents(self) -> int:
-        """The dimension of x."""
+        """The dimension of the latents x."""
         return self.layer.weight.shape[0]
 
     def prepared(self) -> Callable[[Array], Array]:
-        """The mean of y."""
+        """The mean W x + b of y, as a function of latents."""
         return self.layer
 
     def loglikelihood(self) -> LogLikelihood:
-        """log N(y; W x + b, noise²)."""
+        """log p(y | x) = log N(y; W x + b, noise² I)."""
 
         def value(x: Array, y: Array) -> Array:
             squares = ((y - self.layer(x)) / self.noise) ** 2
@@ -125,16 +125,16 @@ class LinearGaussian(Decoder):
         return value
 
     def mean(self, x: Float[Array, "n latents"]) -> Float[Array, "n pixels"]:
-        """E[y | x]."""
+        """The expected image E[y | x]."""
         return self.layer(x)
 
     def sample(self, key: Array, x: Float[Array, "n latents"]) -> Float[Array, "n pixels"]:
-        """y ~ p(y | x)."""
+        """One image y ~ p(y | x) per row of latents."""
         mean = self.layer(x)
         return mean + self.noise * jax.random.normal(key, mean.shape, mean.dtype)
 
     def exact(self, y: Float[Array, "n pixels"]) -> Float[Array, "n"]:
-        """log p(y) = log N(y; b, W W' + noise² I)."""
+        """The exact log p(y) = log N(y; b, W W' + noise² I)."""
         weight = self.layer.weight
         covariance = weight.T @ weight + self.noise**2 * jnp.eye(weight.shape[1], dtype=y.dtype)
         factor = jnp.linalg.cholesky(covariance)
@@ -151,11 +151,13 @@ def deconv_decoder(key: Array, latents: int = 32, hidden: int = 500) -> DeconvDe
         Deconvolution(init_kernel(k, inputs, outputs), jnp.zeros(outputs), size, out, tile)
         for k, (size, out, inputs, outputs, tile) in zip(keys[2:], shapes, strict=True)
     )
-    return DeconvDecoder(dense(keys[0], latents, hidden), dense(keys[1], hidden, 4 * 4 * 32), deconvolutions)
+    return DeconvDecoder(
+        dense_layer(keys[0], latents, hidden), dense_layer(keys[1], hidden, 4 * 4 * 32), deconvolutions
+    )
 
 
 def mlp_decoder(key: Array, latents: int = 8, hidden: tuple[int, ...] = (128, 128), pixels: int = 64) -> MLPDecoder:
-    """Random weights."""
+    """Random weights of a perceptron from latents to pixel logits."""
     widths = (latents, *hidden, pixels)
     keys = jax.random.split(key, len(widths) - 1)
-    return MLPDecoder(tuple(dense(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=True)))
+    return MLPDecoder(tuple(dense_layer(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=True)))

@@ -1,4 +1,4 @@
-"""A transposed convolution with stride 2 as one matrix product a tile: the decoder's cost, and its fastest form here.
+"""A transposed convolution with stride 2 as one matrix product per tile: the decoder's cost, and its fastest form here.
 
 `jax.lax.conv_transpose(x, w, strides=(2, 2), padding="SAME")` with a 5 by 5 kernel sends the input at i to the outputs
 2 i + 3 - k with weight w[k], k = 0..4, in either axis. So 2 t outputs in a row depend on the t inputs below them and on
@@ -15,27 +15,28 @@ The convolution that mirrors it, for an encoder, is its transpose.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from ..runtime.errors import ConfigError
 
 WIDTH = 5
-"""Of the kernel."""
+"""Height and width of the kernel."""
 
 
 class Deconvolution(eqx.Module):
-    """A 5 by 5 transposed convolution with stride 2, images channels last, and a bias a channel.
+    """A 5 by 5 transposed convolution with stride 2, images channels last, and a bias per channel.
 
     Attributes:
       size: height and width of the input.
-      out: of the output, 2 size or, by a crop at the end, 2 size - 1.
-      tile: inputs a tile, down and across; each divides ``size``, and only a tile as wide as the image may be as tall.
+      out: height and width of the output, 2 size or, by a crop at the end, 2 size - 1.
+      tile: inputs per tile, down and across; each divides ``size``, and only a tile as wide as the image may be as
+        tall.
     """
 
     kernel: Float[Array, "5 5 inputs outputs"]
@@ -50,7 +51,7 @@ class Deconvolution(eqx.Module):
             raise ConfigError(f"a tile of {down} by {across} does not cut an image of {self.size} by {self.size}")
 
     def matrix(self) -> Float[Array, "rows columns"]:
-        """The kernel as the matrix of a tile."""
+        """The kernel as the matrix that takes one tile of inputs to its outputs."""
         tall, wide = (jnp.asarray(_band(t, self.size, self.out), self.kernel.dtype) for t in self.tile)
         inputs, outputs = self.kernel.shape[2:]
         matrix = jnp.einsum("uok,vpl,klcd->uvcopd", tall, wide, self.kernel)
@@ -69,13 +70,13 @@ class Convolution(eqx.Module):
     kernel: Float[Array, "5 5 outputs inputs"]
     bias: Float[Array, "outputs"]
     size: int = eqx.field(static=True)
-    """Of the output."""
+    """Height and width of the output."""
     out: int = eqx.field(static=True)
-    """Of the input: what the mirrored layer gives out."""
+    """Height and width of the input: what the mirrored layer gives out."""
     tile: tuple[int, int] = eqx.field(static=True)
 
     def __call__(self, y: Float[Array, "n out out inputs"]) -> Float[Array, "n size size outputs"]:
-        """Apply it."""
+        """The convolution of a batch of images."""
         mirrored = Deconvolution(self.kernel, jnp.zeros(self.kernel.shape[3], y.dtype), self.size, self.out, self.tile)
         matrix = mirrored.matrix()
         like = jnp.zeros((y.shape[0], self.size, self.size, self.kernel.shape[2]), y.dtype)
@@ -128,7 +129,9 @@ def _band(tile: int, size: int, out: int) -> np.ndarray:
     return band
 
 
-def init_kernel(key: Array, inputs: int, outputs: int, dtype: Any = jnp.float32) -> Float[Array, "5 5 inputs outputs"]:
-    """He's initialisation: an output sees 25/4 taps of every input channel on average."""
+def init_kernel(
+    key: Array, inputs: int, outputs: int, dtype: DTypeLike = jnp.float32
+) -> Float[Array, "5 5 inputs outputs"]:
+    """A random kernel by He's initialisation: an output sees 25/4 taps of every input channel on average."""
     scale = math.sqrt(2 / (inputs * WIDTH**2 / 4))
     return scale * jax.random.normal(key, (WIDTH, WIDTH, inputs, outputs), dtype)

@@ -8,6 +8,8 @@ encoder is from the posterior.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,18 +17,28 @@ from jaxtyping import Array, Float
 
 from ..runtime.programs import compiled
 from .decoders import Decoder
-from .encoders import Encoder
+from .encoders import ImageGaussians
 from .joint import log_prior
 
 _ROWS = 500
 _AT_ONCE = 50
-"""Draws an image in one pass."""
+"""Draws per image in one pass."""
+Encode = Callable[[Float[Array, "n pixels"]], ImageGaussians]
+"""From images to q(x | y): an encoder network, or another pytree that can be called like one."""
 
 
 def importance_bound(
-    decoder: Decoder, encoder: Encoder, images: np.ndarray, key: Array, draws: int = 1000
+    decoder: Decoder, encoder: Encode, images: np.ndarray, key: Array, draws: int = 1000
 ) -> Float[np.ndarray, "images"]:
-    """L_K of binary images, ``draws`` being K."""
+    """The bound L_K of every image.
+
+    Args:
+      decoder: p(y | x).
+      encoder: q(x | y).
+      images: binary images, one per row.
+      key: a JAX random key.
+      draws: K, draws of q per image.
+    """
     size, passes = min(_ROWS, len(images)), max(1, -(-draws // _AT_ONCE))
     values = []
     for first in range(0, len(images), size):
@@ -37,7 +49,7 @@ def importance_bound(
     return np.concatenate(values)
 
 
-def _bound(passes: int, decoder: Decoder, encoder: Encoder, images: Array, key: Array) -> Array:
+def _bound(passes: int, decoder: Decoder, encoder: Encode, images: Array, key: Array) -> Array:
     posterior, loglikelihood = encoder(images), decoder.loglikelihood()
 
     def one(key: Array) -> Array:

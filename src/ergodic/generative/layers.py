@@ -1,28 +1,28 @@
-"""Dense layers of the image models."""
+"""The dense layers that the image networks are made of."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 
-class Dense(eqx.Module):
-    """y = x W + b for a batch."""
+class DenseLayer(eqx.Module):
+    """The affine layer y = x W + b, for a batch of rows x."""
 
     weight: Float[Array, "inputs outputs"]
     bias: Float[Array, "outputs"]
 
     def __call__(self, x: Float[Array, "n inputs"]) -> Float[Array, "n outputs"]:
-        """Apply it."""
+        """The layer's values for a batch of inputs."""
         return x @ self.weight + self.bias[None, :]
 
 
-def dense(key: Array, inputs: int, outputs: int, gain: float = 2.0, dtype: Any = jnp.float32) -> Dense:
-    """Weights of variance gain/inputs: 2 before a relu (He), 1 elsewhere; no bias."""
+def dense_layer(key: Array, inputs: int, outputs: int, gain: float = 2.0, dtype: DTypeLike = jnp.float32) -> DenseLayer:
+    """Random weights of variance gain/inputs, and no bias; the gain is 2 before a relu (He), 1 elsewhere."""
     weight = math.sqrt(gain / inputs) * jax.random.normal(key, (inputs, outputs), dtype)
-    return Dense(weight, jnp.zeros(outputs, dtype))
+    return DenseLayer(weight, jnp.zeros(outputs, dtype))

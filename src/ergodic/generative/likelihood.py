@@ -3,33 +3,35 @@
 For every image C chains go from the prior to the posterior (`methods/hais.py`), and log p(y) is estimated by the
 logarithm of their mean weight: in expectation too low, by an amount that vanishes with temperatures and chains. How
 much too low is known on images simulated from the model itself, for which an exact draw of the posterior is at hand:
-chains from there, run backwards, are in expectation too high (bidirectional Monte Carlo, Wu et al. 2017). `sandwich`
-gives the distance between the two, and every likelihood that is reported comes with it.
+chains from there, run backwards, are in expectation too high (bidirectional Monte Carlo, Wu et al. 2017).
+`likelihood_gap` gives the distance between the two, and every likelihood that is reported comes with it.
 
 Temperatures and step sizes are learned on pilot runs. The variance of log-weights is least when temperatures are such
 that sd_β(log p(y | x)) dβ is the same between all of them (Gelman & Meng 1998), sd_β being the spread of chains within
-an image. Step sizes are one a temperature and latent: their shape over latents is the width of a Gaussian between prior
-and posterior, and their size gives the wanted acceptance at each temperature.
+an image. There is one step size per temperature and latent: their shape over latents is the width of a Gaussian between
+prior and posterior, and their size gives the wanted acceptance at each temperature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 from scipy.special import logsumexp
 
 from ..initial import DiagonalGaussian
 from ..kernels.annealed import Annealed, annealed_ratio, begin
+from ..kernels.ensemble import BatchedDensity
 from ..methods.hais import HAIS, HAISParams, schedule
 from ..runtime.programs import compiled
 from ..runtime.validation import choice, positive_float, positive_int, settle
+from ..target import Density, Layout
 from .decoders import Decoder
 from .joint import joint
 
@@ -45,9 +47,11 @@ class Annealing:
     """Settings of the evaluation; the paper's are 1,000 temperatures, 5 leapfrogs and 100 chains.
 
     Attributes:
-      temperatures, leapfrogs, chains: of every image.
-      acceptance: what step sizes are adapted to.
-      schedule: of temperatures, ``"learned"``, or ``"sigmoid"`` or ``"linear"``.
+      temperatures: moves between the prior and the posterior.
+      leapfrogs: sub-steps per move.
+      chains: C, annealed runs per image.
+      acceptance: the mean acceptance that step sizes are adapted to.
+      schedule: how temperatures are spaced: ``"learned"``, ``"sigmoid"`` or ``"linear"``.
       particles: chains, of several images, that are run together.
     """
 
@@ -68,24 +72,39 @@ class Annealing:
 
     @property
     def sampler(self) -> HAIS:
-        """The chain of one image."""
+        """The annealed chain of one image, as a method of the library."""
         return HAIS(temperatures=self.temperatures, leapfrogs=self.leapfrogs, refresh="full")
 
 
+class LikelihoodSummary(TypedDict):
+    """Averages over images, for tables."""
+
+    images: int
+    log_likelihood: float
+    """The mean of log p(y)."""
+    error: float
+    """Its Monte Carlo standard error, from the chains."""
+    error_over_images: float
+    """Its standard error from the choice of images."""
+    effective: float
+    """The mean effective number of chains."""
+
+
 class Likelihood(NamedTuple):
-    """One value an image."""
+    """What annealed chains say of every image."""
 
     value: Float[np.ndarray, "images"]
-    """log p(y), from below."""
+    """The estimate of log p(y), from below."""
     error: Float[np.ndarray, "images"]
-    """Its Monte Carlo standard error."""
+    """The Monte Carlo standard error of ``value``."""
     effective: Float[np.ndarray, "images"]
     """Effective number of the C chains, (Σ w)²/Σ w²."""
     draws: Float[np.ndarray, "chains images latents"]
     """The chains' ends, draws of the posterior with the weights below."""
     log_weight: Float[np.ndarray, "chains images"]
+    """The logarithm of every chain's weight."""
 
-    def summary(self) -> dict[str, float]:
+    def summary(self) -> LikelihoodSummary:
         """The mean over images, its error from the chains, and that from the choice of images."""
         n = len(self.value)
         return {
@@ -97,18 +116,22 @@ class Likelihood(NamedTuple):
         }
 
 
-class Width(NamedTuple):
-    """log p(y) of simulated images from below and from above, averaged, and the distance with its standard error."""
+class LikelihoodGap(NamedTuple):
+    """log p(y) of simulated images from below and from above, averaged over images."""
 
     lower: float
     upper: float
     width: float
+    """The mean of upper minus lower."""
     error: float
+    """The standard error of ``width``, from the choice of images."""
 
 
 def log_likelihood(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> Likelihood:
-    """log p(y) of binary images (n, pixels)."""
-    return _annealed(decoder, images, tune(decoder, images, key, annealing), jax.random.fold_in(key, 1), annealing)
+    """Estimate log p(y) of every image, ``(n, pixels)``; temperatures and step sizes are learned on a few of them."""
+    return _annealed(
+        decoder, images, tune_annealing(decoder, images, key, annealing), jax.random.fold_in(key, 1), annealing
+    )
 
 
 def _annealed(decoder: Decoder, images: np.ndarray, params: HAISParams, key: Array, annealing: Annealing) -> Likelihood:
@@ -121,12 +144,12 @@ def _annealed(decoder: Decoder, images: np.ndarray, params: HAISParams, key: Arr
     return _likelihood(np.concatenate(weights, axis=1), np.concatenate(draws, axis=1))
 
 
-def sandwich(decoder: Decoder, key: Array, images: int, annealing: Annealing) -> Width:
+def likelihood_gap(decoder: Decoder, key: Array, images: int, annealing: Annealing) -> LikelihoodGap:
     """How far apart lower and upper bounds are on images that the model itself makes up."""
     latent_key, image_key, forward_key, backward_key = jax.random.split(key, 4)
     exact = jax.random.normal(latent_key, (images, decoder.latents()))
     made = np.asarray(decoder.sample(image_key, exact))
-    params = tune(decoder, made, forward_key, annealing)
+    params = tune_annealing(decoder, made, forward_key, annealing)
     lower = _annealed(decoder, made, params, jax.random.fold_in(forward_key, 1), annealing).value
     weights = []
     for index, batch, count in _batches(made, annealing):
@@ -139,10 +162,10 @@ def sandwich(decoder: Decoder, key: Array, images: int, annealing: Annealing) ->
     upper = -_log_mean(inverse)
     gap = upper - lower
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
-    return Width(float(lower.mean()), float(upper.mean()), float(gap.mean()), error)
+    return LikelihoodGap(float(lower.mean()), float(upper.mean()), float(gap.mean()), error)
 
 
-def tune(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> HAISParams:
+def tune_annealing(decoder: Decoder, images: np.ndarray, key: Array, annealing: Annealing) -> HAISParams:
     """Temperatures and step sizes, learned on a few of the images."""
     few = jnp.asarray(np.resize(images, (_PILOT_IMAGES, images.shape[1])), jnp.float32)
     short = max(2, annealing.temperatures // _SHORTER)
@@ -179,7 +202,7 @@ class _Plan(NamedTuple):
     spread: np.ndarray
 
     def params(self) -> HAISParams:
-        """Steps are size times the width of a Gaussian between the prior and one of that scale."""
+        """The chain's parameters; steps are size times the width of a Gaussian between the prior and that scale."""
         precision = 1 + self.betas[1:, None] * (1 / self.spread[None, :] ** 2 - 1)
         zero = jnp.zeros(len(self.spread))
         log_step = self.size[:, None] - 0.5 * np.log(precision)
@@ -187,7 +210,7 @@ class _Plan(NamedTuple):
         return HAISParams(DiagonalGaussian(zero, zero), jnp.asarray(log_step, jnp.float32), betas)
 
     def resized(self, change: np.ndarray) -> _Plan:
-        """Log step sizes changed by so much."""
+        """The plan with log step sizes changed by ``change``."""
         return self._replace(size=self.size + change)
 
     def moved_to(self, betas: np.ndarray) -> _Plan:
@@ -202,14 +225,27 @@ def _pilot(
     return _forward(annealing, decoder, params, images, key, partial(annealed_ratio, params.initial))[1:]
 
 
-class _Posteriors(NamedTuple):
-    """log p(x, y) of particles, one a chain and image, as HAIS takes a density."""
+@dataclass(frozen=True, eq=False)
+class _Rows(Density):
+    """The posteriors of many images as one density for HAIS: row i of an ensemble belongs to ``images[i]``."""
 
-    decoder: Decoder
-    images: Array
+    rows: BatchedDensity = field(kw_only=True)
 
-    def batched(self, x: Array) -> tuple[Array, Array]:
-        return joint(self.decoder, self.images)(x)
+    def batched(
+        self, positions: Float[Array, "particles dim"]
+    ) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
+        """log p(x, y) and its force, every row with its own image."""
+        return self.rows(positions)
+
+
+def _density(decoder: Decoder, images: Float[Array, "images pixels"], chains: int) -> Density:
+    """The posteriors of all images, once per chain."""
+
+    def alone(position: PyTree) -> Array:
+        raise TypeError("these posteriors are evaluated as a whole, one row per chain and image")
+
+    layout = Layout.of(np.zeros(decoder.latents(), np.float32))
+    return _Rows(alone, layout, rows=joint(decoder, jnp.tile(images, (chains, 1))))
 
 
 def _batches(images: np.ndarray, annealing: Annealing) -> Iterator[tuple[int, Array, int]]:
@@ -226,12 +262,12 @@ def _forward(
     params: HAISParams,
     images: Array,
     key: Array,
-    observe: Callable[[Annealed], Any] = lambda state: None,
-) -> tuple[Array, Array, Array, Any]:
+    observe: Callable[[Annealed], PyTree] = lambda state: None,
+) -> tuple[Float[Array, "chains images"], Float[Array, "chains images latents"], Float[Array, "temperatures"], PyTree]:
     """log w and the end of every chain, the acceptance at every temperature, and what was observed there."""
     start_key, momentum_key, chain_key = jax.random.split(key, 3)
     shape = (annealing.chains, images.shape[0])
-    density: Any = _Posteriors(decoder, jnp.tile(images, (annealing.chains, 1)))
+    density = _density(decoder, images, annealing.chains)
     state = begin(density.batched, params.initial.sample(start_key, shape[0] * shape[1]), momentum_key)
     end, weight, acceptance, seen = annealing.sampler.forward(density, params, state, chain_key, observe)
     seen = jax.tree.map(lambda value: value.reshape(-1, *shape), seen)
@@ -242,7 +278,7 @@ def _backward(
     annealing: Annealing, decoder: Decoder, params: HAISParams, images: Array, exact: Array, key: Array
 ) -> Array:
     """log w of every backward chain from an exact draw."""
-    density: Any = _Posteriors(decoder, jnp.tile(images, (annealing.chains, 1)))
+    density = _density(decoder, images, annealing.chains)
     tiled = jnp.tile(exact, (annealing.chains, 1))
     return annealing.sampler.backward(density, params, tiled, key).reshape(annealing.chains, -1)
 

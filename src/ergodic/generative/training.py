@@ -1,8 +1,7 @@
 """Training a decoder with an encoder, for a number of epochs or for some wall-clock time, in stages.
 
-One iteration takes the next batch of a shuffled epoch, binarises it anew (a pixel is 1 with its grey level as
-probability), and lets Adam climb the encoder's estimate. It depends on the state alone, so that a run which was killed
-and goes on from its checkpoint ends bit by bit where it would have ended. Many iterations are one call of one program;
+An iteration (`iterations.py`) depends on the state alone, so that a run which was killed and goes on from its
+checkpoint ends bit by bit where it would have ended. Many iterations are one call of one program;
 how many is not part of it.
 
 A recipe has stages, each an encoder and its share of the budget. The decoder, and what parameters the next encoder has
@@ -15,120 +14,56 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Real
 
+from ..family import Family
 from ..runtime.errors import ConfigError, ErgodicError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import choice, positive_float, positive_int, settle
-from .architectures import architecture
 from .checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from .decoders import Decoder
-from .ergodic import carried
+from .image_encoder import ImageEncoder
+from .iterations import State, advance_training, begin_training, carry
 from .joint import Parameters
+from .posteriors import latent_posteriors
+from .training_settings import Budget, Recipe
 
 _CALL = 1.0
 """Seconds that one call of the program should take."""
-_CHAIN = ("transitions", "log_step", "log_scale")
-"""Parameters that learn at the chain's rate."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """An encoder and its share of the budget."""
-
-    encoder: Any
-    share: float = 1.0
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a model is trained.
-
-    Attributes:
-      stages: encoders, one after the other.
-      batch: images an iteration.
-      learning_rate: Adam's, for networks.
-      chain_rate: Adam's, for the parameters of chains.
-    """
-
-    stages: tuple[Stage, ...]
-    batch: int = 128
-    learning_rate: float = 1e-3
-    chain_rate: float = 1e-2
-
-    def __post_init__(self) -> None:
-        settle(self, batch=positive_int, learning_rate=positive_float, chain_rate=positive_float)
-        if not self.stages:
-            raise ConfigError("a recipe needs at least one stage")
-
-    def describe(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        stages = [
-            {"encoder": stage.encoder.name, **asdict(stage.encoder), "share": stage.share} for stage in self.stages
-        ]
-        rates = {"learning_rate": self.learning_rate, "chain_rate": self.chain_rate}
-        return {"stages": stages, "batch": self.batch, **rates}
-
-    def ends(self) -> list[float]:
-        """When each stage ends, as a fraction of the budget."""
-        shares = np.cumsum([stage.share for stage in self.stages])
-        return list(shares / shares[-1])
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Epochs or seconds, one of them.
-
-    Attributes:
-      clock: what seconds are, ``"wall"``, or ``"processor"``: those that this process computed. On one processor of its
-        own the two are the same, and other work on the machine changes only the first.
-    """
-
-    epochs: float | None = None
-    seconds: float | None = None
-    clock: str = "wall"
-
-    def __post_init__(self) -> None:
-        settle(self, clock=choice("wall", "processor"))
-        if (self.epochs is None) == (self.seconds is None):
-            raise ConfigError("a budget is in epochs or in seconds: give one of them")
-        positive_float(self.epochs if self.seconds is None else self.seconds, "budget")
-
-
-class State(NamedTuple):
-    """All that one iteration needs and changes."""
-
-    decoder: Decoder
-    parameters: Parameters
-    adam: Any
-    order: Int[Array, "images"]
-    """This epoch's order of images."""
-    iteration: Int[Array, ""]
-    key: Array
-    """Of the run; every iteration's keys come from it and the iteration."""
+Row = dict[str, float]
+"""One row of a run's history: numbers by name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, what it was trained with, and how it went."""
+    """A trained model, what it was trained with, and how it went.
+
+    Attributes:
+      decoder: p(y | x).
+      parameters: what the last stage's encoder has learnt.
+      encoder: the last stage's encoder.
+      iterations: how many iterations were made, over all stages.
+      seconds: how long they took, without compiling.
+      compile_seconds: how long compiling took.
+      history: columns by name (iteration, seconds, stage, objective, ...), one row per call of the training program.
+    """
 
     decoder: Decoder
     parameters: Parameters
-    encoder: Any
-    """The last stage's."""
+    encoder: ImageEncoder
     iterations: int
     seconds: float
     compile_seconds: float
     history: dict[str, np.ndarray] = field(repr=False)
-    """A row a call: iteration, seconds, stage, objective, ..."""
+
+    def posteriors(self, images: Real[Array | np.ndarray, "n pixels"]) -> Family:
+        """The posteriors of given images' latents, as a family for any method of the library."""
+        return latent_posteriors(self.decoder, images)
 
 
 def train(
@@ -139,12 +74,17 @@ def train(
     folder: Path,
     *,
     marks: Sequence[float] = (),
-    every: float = 60.0,
-    tell: Callable[[dict[str, Any]], None] | None = None,
+    every: float | int = 60.0,
+    tell: Callable[[Row], None] | None = None,
 ) -> Trained:
     """Train on grey levels; go on from the checkpoint in ``folder`` if there is one. Ctrl-C leaves one.
 
     Args:
+      images: grey levels between 0 and 1, one image per row.
+      recipe: which encoders train the decoder, one after the other.
+      budget: how long.
+      key: a JAX random key; with it and the images the run is decided.
+      folder: where checkpoints are kept.
       marks: fractions of the budget at which the model is also kept, as ``mark-<fraction>`` beside the checkpoint.
       every: seconds of training between checkpoints.
       tell: called about every second with the latest row, and ``left``, the part of the budget that is left.
@@ -153,10 +93,10 @@ def train(
         raise ConfigError(f"a batch of {recipe.batch} needs as many images; there are {len(images)}")
     clock, run = Stopwatch(), _Run(jnp.asarray(images), recipe, budget)
     at = _read(folder / "checkpoint", recipe, images.shape)
-    at = Checkpoint(0, begin(images.shape, recipe, key), 0.0, []) if at is None else at
+    at = Checkpoint(0, begin_training(images.shape, recipe, key), 0.0, []) if at is None else at
     saved = at.seconds
     waiting = [mark for mark in sorted(marks) if not (folder / f"mark-{mark:g}").is_file()]
-    pace = 0.0  # seconds an iteration
+    pace = 0.0  # seconds per iteration
 
     def keep(name: str, at: Checkpoint) -> None:
         write_checkpoint(folder / name, recipe.describe(), at)
@@ -204,11 +144,11 @@ def read_mark(folder: Path, name: str, recipe: Recipe, shape: tuple[int, ...]) -
 
 
 def _read(path: Path, recipe: Recipe, shape: tuple[int, ...]) -> Checkpoint | None:
-    def template(stage: int) -> Any:
+    def template(stage: int) -> State:
         """The structure and shapes of a stage's state."""
 
         def build() -> State:
-            state = begin(shape, recipe, jax.random.key(0))
+            state = begin_training(shape, recipe, jax.random.key(0))
             return carry(shape[1], recipe, stage, state) if stage else state
 
         return jax.eval_shape(build)
@@ -216,41 +156,9 @@ def _read(path: Path, recipe: Recipe, shape: tuple[int, ...]) -> Checkpoint | No
     return read_checkpoint(path, recipe.describe(), template)
 
 
-def begin(shape: tuple[int, ...], recipe: Recipe, key: Array) -> State:
-    """Random weights, for the first stage; ``shape`` is that of the images."""
-    count, networks = shape[0], architecture(shape[1])
-    decoder_key, encoder_key, run_key = jax.random.split(key, 3)
-    decoder = networks.decoder(decoder_key)
-    parameters = recipe.stages[0].encoder.init(networks, encoder_key)
-    order = jnp.arange(count, dtype=jnp.int32)
-    adam = optimiser(recipe).init((decoder, parameters))
-    return State(decoder, parameters, adam, order, jnp.zeros((), jnp.int32), jax.random.key_data(run_key))
-
-
-def carry(pixels: int, recipe: Recipe, stage: int, state: State) -> State:
-    """The state with which a stage begins: what it knows from the one before, Adam anew."""
-    key = jax.random.fold_in(jax.random.wrap_key_data(state.key), 2 + stage)
-    parameters = recipe.stages[stage].encoder.init(architecture(pixels), key)
-    for name in parameters.keys() & state.parameters.keys():
-        old = state.parameters[name]
-        parameters[name] = carried(parameters[name], old) if name == "transitions" else old
-    return state._replace(parameters=parameters, adam=optimiser(recipe).init((state.decoder, parameters)))
-
-
 def _promoted(pixels: int, recipe: Recipe, at: Checkpoint) -> Checkpoint:
-    """Where the next stage begins."""
+    """The checkpoint with which the next stage begins."""
     return at._replace(stage=at.stage + 1, state=carry(pixels, recipe, at.stage + 1, at.state))
-
-
-def parse_budget(text: str, clock: str = "wall") -> Budget:
-    """``"90s"``, ``"30m"``, ``"1.5h"`` or ``"20"`` (epochs)."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "")
-    try:
-        amount = float(number)
-    except ValueError:
-        raise ConfigError(f"budget must look like 90s, 30m, 2h or, in epochs, 20; not {text!r}") from None
-    return Budget(seconds=amount * units[unit], clock=clock) if unit else Budget(epochs=amount)
 
 
 def _diverged(folder: Path, before: int, after: int, saved: float) -> str:
@@ -263,14 +171,14 @@ def _diverged(folder: Path, before: int, after: int, saved: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """What stays the same during a run."""
+    """What stays the same during a run of training."""
 
     images: Float[Array, "images pixels"]
     recipe: Recipe
     budget: Budget
 
     def progress(self, at: Checkpoint) -> float:
-        """The part of the budget that is used."""
+        """The part of the budget that is used up."""
         if self.budget.seconds is not None:
             return at.seconds / self.budget.seconds
         return int(at.state.iteration) / self._iterations
@@ -288,10 +196,10 @@ class _Run:
         left = until * self.budget.seconds - at.seconds
         return max(1, min(wanted, math.ceil(left / pace))) if pace else 1
 
-    def call(self, at: Checkpoint, count: int) -> tuple[State, dict[str, float], float]:
-        """So many iterations; the averages of what they measured, and the seconds."""
+    def call(self, at: Checkpoint, count: int) -> tuple[State, Row, float]:
+        """Make ``count`` iterations; returns the state, the averages of what they measured, and the seconds."""
         static = (self.recipe, at.stage)
-        program = compiled(advance, static, self.images, at.state, jnp.asarray(count, jnp.int32))
+        program = compiled(advance_training, static, self.images, at.state, jnp.asarray(count, jnp.int32))
         clock = time.perf_counter if self.budget.clock == "wall" else time.process_time
         began = clock()
         state, row = program(self.images, at.state, jnp.asarray(count, jnp.int32))
@@ -302,55 +210,3 @@ class _Run:
             raise
         took = clock() - began
         return state, {name: float(value) for name, value in row.items()}, took
-
-
-def optimiser(recipe: Recipe) -> optax.GradientTransformation:
-    """Adam, at one rate for networks and one for chains."""
-
-    def rates(updates: Any, params: Any = None) -> Any:
-        decoder, parameters = updates
-        networks, chain = recipe.learning_rate, recipe.chain_rate
-        scaled = {
-            name: jax.tree.map(lambda u, name=name: u * (chain if name in _CHAIN else networks), value)
-            for name, value in parameters.items()
-        }
-        return jax.tree.map(lambda u: u * networks, decoder), scaled
-
-    return optax.chain(optax.scale_by_adam(), optax.stateless(rates))
-
-
-def advance(
-    recipe: Recipe, stage: int, images: Float[Array, "images pixels"], state: State, count: Int[Array, ""]
-) -> tuple[State, dict[str, Array]]:
-    """So many iterations of a stage."""
-    encoder, adam = recipe.stages[stage].encoder, optimiser(recipe)
-    epoch = images.shape[0] // recipe.batch
-
-    def iterate(state: State) -> tuple[State, dict[str, Array]]:
-        key = jax.random.wrap_key_data(state.key)
-        at = state.iteration % epoch
-        order_key = jax.random.fold_in(jax.random.fold_in(key, 0), state.iteration // epoch)
-        order = jax.lax.cond(
-            at == 0, lambda order: jax.random.permutation(order_key, order.shape[0]), lambda order: order, state.order
-        )
-        pixel_key, estimate_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), state.iteration))
-        rows = jax.lax.dynamic_slice_in_dim(order, at * recipe.batch, recipe.batch)
-        grey = images[rows]
-        y = jax.random.bernoulli(pixel_key, grey).astype(grey.dtype)
-        row, *gradient = encoder.estimate(state.decoder, state.parameters, y, estimate_key)
-        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer count
-            updates, moments = adam.update(tuple(gradient), state.adam)
-        decoder, parameters = optax.apply_updates((state.decoder, state.parameters), updates)
-        return State(decoder, parameters, moments, order, state.iteration + 1, state.key), row
-
-    def step(_: Any, carry: tuple[State, Any]) -> tuple[State, Any]:
-        state, row = iterate(carry[0])
-        return state, jax.tree.map(jnp.add, carry[1], row)
-
-    shapes = jax.eval_shape(iterate, state)[1]
-    nothing = {name: jnp.zeros(value.shape, value.dtype) for name, value in shapes.items()}
-    state, total = jax.lax.fori_loop(0, count, step, (state, nothing))
-    row = {name: value / count.astype(value.dtype) for name, value in total.items()}
-    leaves = jax.tree.leaves((state.decoder, state.parameters))
-    row["finite"] = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in (*leaves, row["objective"])]))
-    return state, row

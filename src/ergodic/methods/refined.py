@@ -1,8 +1,8 @@
 """`refine`: a greedy schedule made shorter, for samplers from which very many draws will be made.
 
 Of a schedule's T steps T' are kept, evenly spread, and tuned together (`tuning/shortening.py`). Of them as they were
-and as they were tuned, those are taken of which fresh particles of the sampler's own P0 remember less. They are enough if
-that is no more than the whole schedule leaves (or next to nothing), and averages are the whole schedule's as far as the
+and as they were tuned, those are taken of which fresh particles of the sampler's own P0 remember less. They are
+enough if that is no more than the whole schedule leaves (or next to nothing), and averages stay as far as the
 particles can tell.
 """
 

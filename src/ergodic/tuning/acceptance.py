@@ -13,7 +13,6 @@ until every step is above the floor.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,14 +24,15 @@ from ..runtime.errors import ConfigError
 from ..runtime.programs import Cost, compiled
 from ..runtime.validation import finite_float
 from ..target import Density
+from .tunable import FrozenForceKernel, TunableKernel
 
 _MORE = 0.05
 _PARTICLES = 1000
 _ROUNDS = 50
 
 
-def check_acceptance(value: Any, what: str) -> float:
-    """A probability, not 0 or 1."""
+def check_acceptance(value: object, what: str) -> float:
+    """The setting if it is a probability other than 0 and 1; otherwise an error that names ``what``."""
     number = finite_float(value, what)
     if not 0 < number < 1:
         raise ConfigError(f"{what} must be between 0 and 1, not {value}")
@@ -41,13 +41,18 @@ def check_acceptance(value: Any, what: str) -> float:
 
 @dataclass(frozen=True)
 class AcceptanceFloor:
-    """The rule, for a kernel that can be `slowed`; a guard as `ascent.maximise` takes it."""
+    """The rule, as a guard that `ascent.maximise` takes.
 
-    kernel: Any
+    Attributes:
+      kernel: the chain's kernel, which can be `slowed`.
+      floor: a, the least mean acceptance.
+    """
+
+    kernel: FrozenForceKernel
     floor: float
 
     def __call__(self, current: ChainParams, updated: ChainParams, row: dict[str, Array]) -> ChainParams:
-        """What an update becomes."""
+        """What an update becomes: steps below the floor are taken back and shortened."""
         low = row["acceptance"] < self.floor
         slowed = self.slowed(current, row["acceptance"]).transitions
 
@@ -76,6 +81,6 @@ class AcceptanceFloor:
 
 
 def _acceptance(
-    density: Density, kernel: Any, particles: int, params: ChainParams, key: Array
+    density: Density, kernel: TunableKernel, particles: int, params: ChainParams, key: Array
 ) -> Float[Array, "steps"]:
     return simulate(density.batched, kernel, params, key, particles)[2].acceptance

@@ -15,7 +15,7 @@ with one annealed HMC move at each β_n (`kernels/annealed.py`): annealed import
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,10 +41,11 @@ class Path(NamedTuple):
     betas: Float[Array, "temperatures_plus_one"]
     """β_0 = 0 to β_N = 1."""
     steps: Float[Array, "temperatures dim"]
+    """The step sizes of the move at β_1, ..., β_N."""
 
     @property
     def temperatures(self) -> int:
-        """N."""
+        """N, the number of moves."""
         return int(self.steps.shape[0])
 
     def stretched(self, temperatures: int) -> Path:
@@ -64,9 +65,9 @@ class Islands(NamedTuple):
     log_weight: np.ndarray
     """log w since then, ``(islands, particles)``."""
     position: np.ndarray
-    """``(islands, particles, dim)``."""
+    """Where particles ended, ``(islands, particles, dim)``."""
     logdensity: np.ndarray
-    """log π*, ``(islands, particles)``."""
+    """log π* there, ``(islands, particles)``."""
     acceptance: np.ndarray
     """Mean acceptance probability at each temperature."""
 
@@ -86,7 +87,7 @@ def find_path(
     leapfrogs: int,
     speeds: Float[Array, "steps dim"] | None = None,
 ) -> Path:
-    """Temperatures and step sizes for this target, at a cost of N L + 1 gradients a particle.
+    """Temperatures and step sizes for this target, at a cost of N L + 1 gradients per particle.
 
     With ``speeds`` those are the step sizes, one after the other and again from the first. A way that needs more than
     1,000 temperatures is cut short by one last leap to β = 1; weights will tell.
@@ -160,7 +161,7 @@ def largest_rise(ratio: Float[Array, "particles"], room: Float[Array, ""]) -> Fl
         weight = jnp.exp(jnp.exp(log_rise) * (ratio - top))
         return jnp.mean(weight) ** 2 >= _SIZE_KEPT * alive * jnp.mean(weight**2)
 
-    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Int[Array, ""], ends: tuple[Array, Array]) -> tuple[Array, Array]:
         middle = 0.5 * (ends[0] + ends[1])
         good = kept(middle)
         return jnp.where(good, middle, ends[0]), jnp.where(good, ends[1], middle)
@@ -171,7 +172,7 @@ def largest_rise(ratio: Float[Array, "particles"], room: Float[Array, ""]) -> Fl
 
 
 def systematic(weight: Float[Array, "particles"], key: Array) -> Int[Array, "particles"]:
-    """Who goes on, by systematic resampling of weights that sum to one."""
+    """The indices of those that go on, by systematic resampling of weights that sum to one."""
     n = weight.shape[0]
     places = (jnp.arange(n, dtype=weight.dtype) + jax.random.uniform(key, (), weight.dtype)) / n
     return jnp.minimum(jnp.searchsorted(jnp.cumsum(weight), places), n - 1)
@@ -187,7 +188,9 @@ def _weigh(
     start_key, chain_key = jax.random.split(key)
     state = _begin(density, islands * particles, initial, start_key)
 
-    def move(carry: tuple[Annealed, Array, Array], inputs: Any) -> tuple[tuple[Annealed, Array, Array], Array]:
+    def move(
+        carry: tuple[Annealed, Array, Array], inputs: tuple[Array, ...]
+    ) -> tuple[tuple[Annealed, Array, Array], Array]:
         state, log_z, log_weight = carry
         before, beta, step, key = inputs
         resample_key, move_key = jax.random.split(key)

@@ -8,11 +8,10 @@ A particle with a non-finite log π* or force counts for nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..initial import DiagonalGaussian
 from ..kernels import Ensemble, start
@@ -30,14 +29,18 @@ def elbo_gradient(
 
 @dataclass(frozen=True)
 class Elbo:
-    """Equation 1 as `ascent.maximise` takes it: mean-field variational inference."""
+    """Equation 1 as `ascent.maximise` takes it: mean-field variational inference.
+
+    Attributes:
+      particles: N, draws of P per iteration.
+    """
 
     particles: int
 
     def estimate(
-        self, density: Density, params: DiagonalGaussian, carry: Any, key: Array
-    ) -> tuple[dict[str, Array], DiagonalGaussian, Any]:
-        """One estimate and its gradient."""
+        self, density: Density, params: DiagonalGaussian, carry: PyTree, key: Array
+    ) -> tuple[dict[str, Array], DiagonalGaussian, PyTree]:
+        """One estimate of the bound, its gradient, and the carry as it was."""
         noise = jax.random.normal(key, (self.particles, params.mean.shape[0]), params.mean.dtype)
         ensemble = start(density.batched, params.transform(noise))
         expected, entropy = average(ensemble.logdensity, ensemble.usable()), params.entropy()
@@ -45,7 +48,7 @@ class Elbo:
         return row, elbo_gradient(params, noise, ensemble), carry
 
     def settle(self, current: DiagonalGaussian, updated: DiagonalGaussian) -> DiagonalGaussian:
-        """No constraint."""
+        """Every update is taken as it is: there is no constraint."""
         return updated
 
 

@@ -12,7 +12,7 @@ As in section 3.2 the gradient is a sum of two: φ0 follows ∂ELBO(P0), by repa
 
       ∂_{φ_t} log π*(x_T) = 1[accepted_t] (∂x'_t/∂φ_t)|frozen · ∂log π*(x_T)
 
-  The sensitivities are elementwise and come forward with the simulation: no tape, one vector a particle and step.
+  The sensitivities are elementwise and come forward with the simulation: no tape, one vector per particle and step.
 - `full`: reverse mode through every leapfrog of every transition.
 
 A particle with a non-finite log π* or force counts for nothing in either; its fraction is reported.
@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..chain import ChainParams
 from ..kernels import Ensemble, start
@@ -34,61 +34,75 @@ from ..kernels.ensemble import BatchedDensity, select
 from ..target import Density
 from .elbo import average, averaged, elbo_gradient
 from .entropy import constrain
+from .tunable import FrozenForceKernel, TunableKernel
 
 
 class Estimate(NamedTuple):
-    """One Monte Carlo estimate of the objective and what goes with it."""
+    """One Monte Carlo estimate of an objective of a chain, and what goes with it."""
 
-    final: Float[Array, ""]
-    """E_{p_T}[log π*]."""
+    expected: Float[Array, "terms"]
+    """E_{p_t}[log π*] at the steps t that the objective looks at: T alone, or 1..T (`tuning/rao_blackwell.py`)."""
     initial: Float[Array, ""]
-    """E_{p_0}[log π*]."""
+    """E_{p_0}[log π*], the expectation where chains start."""
     entropy: Float[Array, ""]
-    """H(P0)."""
+    """H(P0), the entropy of P0 in nats."""
     acceptance: Float[Array, "steps"]
+    """The mean acceptance probability of every transition."""
     nonfinite: Float[Array, ""]
     """Fraction of particles that ended where log π* or its force is not finite."""
 
     @property
+    def final(self) -> Float[Array, ""]:
+        """E_{p_T}[log π*], the expectation where chains end."""
+        return self.expected[-1]
+
+    @property
     def elbo(self) -> Float[Array, ""]:
-        """ELBO(P0), equation 1."""
+        """ELBO(P0), the bound of equation 1."""
         return self.initial + self.entropy
 
     @property
     def objective(self) -> Float[Array, ""]:
-        """The EMLBO, equation 4."""
-        return self.final + self.elbo
+        """The sum of the terms and ELBO(P0): equation 4, when T is the one step that is looked at."""
+        return jnp.sum(self.expected) + self.elbo
+
+
+Estimator = Callable[[BatchedDensity, FrozenForceKernel, ChainParams, Array, int], tuple[Estimate, ChainParams]]
+"""Density, kernel, parameters, key and number of particles to an estimate and its gradient."""
 
 
 def frozen_force(
-    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    density: BatchedDensity, kernel: FrozenForceKernel, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
     """The estimate and its gradient, with forces frozen; costs what simulating the particles costs."""
     return _estimate_by(frozen_runs, density, kernel, params, key, particles)
 
 
 def full(
-    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    density: BatchedDensity, kernel: TunableKernel, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
     """The estimate and its gradient by reverse mode through the chain, accept decisions held."""
     return _estimate_by(full_runs, density, kernel, params, key, particles)
 
 
-GRADIENTS = {"frozen-force": frozen_force, "full": full}
+GRADIENTS: dict[str, Estimator] = {"frozen-force": frozen_force, "full": full}
 
 
 class Runs(NamedTuple):
     """The end of every run, and the gradient of the mean log π*(x_T) along φ."""
 
     end: Ensemble
-    gradient: Any
+    gradient: PyTree
     acceptance: Float[Array, "steps"]
+    """The mean acceptance probability of every transition."""
 
 
-def frozen_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ensemble, keys: Array) -> Runs:
+def frozen_runs(
+    density: BatchedDensity, kernel: FrozenForceKernel, transitions: PyTree, begin: Ensemble, keys: Array
+) -> Runs:
     """Run the chain from an ensemble; the gradient by sensitivities carried along."""
 
-    def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
+    def step(ensemble: Ensemble, inputs: tuple[PyTree, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
         ensemble, info, sensitivity = kernel.frozen_transition(density, inputs[0], ensemble, inputs[1])
         return ensemble, (sensitivity, jnp.mean(info.acceptance))
 
@@ -97,7 +111,9 @@ def frozen_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: E
     return Runs(end, kernel.frozen_gradient(jnp.einsum("tnd,nd->td", sensitivities, force)), acceptance)
 
 
-def full_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ensemble, keys: Array) -> Runs:
+def full_runs(
+    density: BatchedDensity, kernel: TunableKernel, transitions: PyTree, begin: Ensemble, keys: Array
+) -> Runs:
     """Run the chain from an ensemble, as a constant; the gradient by reverse mode."""
 
     # Not even a zero cotangent may pass through a point where log π* is not finite (0 * inf is NaN): a particle that
@@ -107,8 +123,8 @@ def full_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ens
     elsewhere = Ensemble(*(jnp.broadcast_to(values[best], values.shape) for values in begin))
     begin = jax.lax.stop_gradient(select(ok, begin, elsewhere))
 
-    def objective(transitions: Any) -> tuple[Array, tuple[Ensemble, Array]]:
-        def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, Array]:
+    def objective(transitions: PyTree) -> tuple[Array, tuple[Ensemble, Array]]:
+        def step(ensemble: Ensemble, inputs: tuple[PyTree, Array]) -> tuple[Ensemble, Array]:
             ensemble, info = kernel.differentiable_transition(density, inputs[0], ensemble, inputs[1])
             return ensemble, jnp.mean(info.acceptance)
 
@@ -120,14 +136,22 @@ def full_runs(density: BatchedDensity, kernel: Any, transitions: Any, begin: Ens
 
 
 def _estimate_by(
-    runs: Callable[..., Runs], density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    runs: Callable[..., Runs],
+    density: BatchedDensity,
+    kernel: TunableKernel,
+    params: ChainParams,
+    key: Array,
+    particles: int,
 ) -> tuple[Estimate, ChainParams]:
-    """φ0 follows ELBO(P0) alone (section 3.2): the chain starts from x_0 as a constant."""
+    """The estimate and its gradient by one of the two kinds of runs.
+
+    φ0 follows ELBO(P0) alone (section 3.2): the chain starts from x_0 as a constant.
+    """
     noise, begin, keys = begin_runs(density, params, key, particles)
     end, transitions, acceptance = runs(density, kernel, params.transitions, begin, keys)
     initial = elbo_gradient(params.initial, noise, begin)
-    estimate = _estimate(params, begin, end, begin.usable(), end.usable(), acceptance)
-    return estimate, ChainParams(initial, transitions)
+    expected = average(end.logdensity, end.usable())[None]
+    return estimated(params, begin, expected, acceptance, end.usable()), ChainParams(initial, transitions)
 
 
 @dataclass(frozen=True)
@@ -136,25 +160,26 @@ class Emlbo:
 
     Attributes:
       kernel: the chain's kernel.
-      particles: N, runs of the chain an iteration.
+      particles: N, runs of the chain per iteration.
       gradient: ``"frozen-force"`` (the paper's stop-gradient) or ``"full"``.
       constraint: how H(P0) > h is kept, ``"keep"`` (the paper's) or ``"project"``.
       tune_initial: whether φ0 is tuned at all.
     """
 
-    kernel: Any
+    kernel: TunableKernel
     particles: int
     gradient: str
     constraint: str
     tune_initial: bool
 
-    estimators: ClassVar[dict[str, Any]] = GRADIENTS
+    estimators: ClassVar[dict[str, Estimator]] = GRADIENTS
 
     def estimate(
-        self, density: Density, params: ChainParams, carry: Any, key: Array
-    ) -> tuple[dict[str, Array], ChainParams, Any]:
+        self, density: Density, params: ChainParams, carry: PyTree, key: Array
+    ) -> tuple[dict[str, Array], ChainParams, PyTree]:
         """One estimate of the objective and its gradient."""
-        estimate, gradient = self.estimators[self.gradient](density.batched, self.kernel, params, key, self.particles)
+        estimator: Callable[..., tuple[Estimate, ChainParams]] = self.estimators[self.gradient]
+        estimate, gradient = estimator(density.batched, self.kernel, params, key, self.particles)
         row = {
             "objective": estimate.objective,
             "final": estimate.final,
@@ -168,12 +193,12 @@ class Emlbo:
         return row, gradient, carry
 
     def depth(self, steps: int) -> int:
-        """Gradients an iteration costs a particle; the full mode decides, repeats and sweeps back, counted as three."""
+        """Gradients per particle and iteration; the full mode decides, repeats and sweeps back, counted as three."""
         chain = steps * self.kernel.gradients
         return 1 + chain if self.gradient == "frozen-force" else 2 + 3 * chain
 
     def settle(self, current: ChainParams, updated: ChainParams, floor: Array) -> ChainParams:
-        """Keep H(P0) above the floor (5)."""
+        """The updated parameters, with H(P0) kept above the floor (5)."""
         if not self.tune_initial:
             return ChainParams(current.initial, updated.transitions)
         return ChainParams(constrain(self.constraint, current.initial, updated.initial, floor), updated.transitions)
@@ -182,25 +207,22 @@ class Emlbo:
 def begin_runs(
     density: BatchedDensity, params: ChainParams, key: Array, particles: int
 ) -> tuple[Float[Array, "particles dim"], Ensemble, Array]:
-    """The noise ε of P0, the ensemble that starts from it, and a key a step."""
+    """The noise ε of P0, the ensemble that starts from it, and a key per step."""
     noise_key, chain_key = jax.random.split(key)
     mean = params.initial.mean
     noise = jax.random.normal(noise_key, (particles, mean.shape[0]), mean.dtype)
     return noise, start(density, params.initial.transform(noise)), jax.random.split(chain_key, params.steps)
 
 
-def _estimate(
+def estimated(
     params: ChainParams,
     begin: Ensemble,
-    end: Ensemble,
-    begin_ok: Bool[Array, "particles"],
-    end_ok: Bool[Array, "particles"],
+    expected: Float[Array, "terms"],
     acceptance: Float[Array, "steps"],
+    usable: Bool[Array, "particles"],
 ) -> Estimate:
+    """The estimate that runs give: P0's terms from their begin, the others as they were found along the way."""
+    nonfinite = jnp.mean((~usable).astype(begin.logdensity.dtype))
     return Estimate(
-        final=average(end.logdensity, end_ok),
-        initial=average(begin.logdensity, begin_ok),
-        entropy=params.initial.entropy(),
-        acceptance=acceptance,
-        nonfinite=jnp.mean((~end_ok).astype(end.logdensity.dtype)),
+        expected, average(begin.logdensity, begin.usable()), params.initial.entropy(), acceptance, nonfinite
     )

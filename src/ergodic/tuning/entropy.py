@@ -12,8 +12,6 @@ much as makes P0 as wide as π in every direction (docs/equations.md), but at mo
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,8 +27,8 @@ MARGIN = 1.5
 _ROUNDING = 1e-5
 
 
-def check_floor(value: Any, what: str) -> float | str | None:
-    """A finite number, ``"initial"``, ``"auto"`` or None."""
+def check_floor(value: object, what: str) -> float | str | None:
+    """The setting if it is a finite number, ``"initial"``, ``"auto"`` or None; otherwise an error naming ``what``."""
     if value is None or (isinstance(value, str) and value in ("initial", "auto")):
         return value
     if isinstance(value, str):
@@ -78,7 +76,7 @@ def widen(initial: DiagonalGaussian, floor: float) -> DiagonalGaussian:
 def constrain(
     rule: str, current: DiagonalGaussian, updated: DiagonalGaussian, floor: Float[Array, ""]
 ) -> DiagonalGaussian:
-    """P0 after an update, with H(P0) >= h."""
+    """P0 after an update, with H(P0) >= h kept by the rule ``"keep"`` or ``"project"``."""
     missing = floor - updated.entropy()
     if rule == "project":
         return DiagonalGaussian(updated.mean, updated.log_scale + jnp.maximum(missing, 0) / updated.mean.shape[0])

@@ -20,15 +20,16 @@ Metropolis decisions taken as they fall and not differentiated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, PyTree
 
 from ..initial import DiagonalGaussian, diagonal
 from ..kernels.ensemble import Ensemble, Info, select, start
 from ..target import Density
+from .tunable import DifferentiableKernel
 
 OFFSET = 1e-4
 
@@ -40,22 +41,22 @@ class ExpectedJump:
     Attributes:
       kernel: a kernel with `differentiable_proposal`.
       jump_scale: λ, the authors' code's: a squared length, the square of their paper's.
-      initial_mean: mean of P0; one number, or one a flat coordinate.
+      initial_mean: mean of P0; one number, or one per flat coordinate.
       initial_scale: standard deviation of P0, likewise.
     """
 
-    kernel: Any
+    kernel: DifferentiableKernel
     jump_scale: float = 0.1
     initial_mean: float | tuple[float, ...] = 0.0
     initial_scale: float | tuple[float, ...] = 1.0
 
-    def initial(self, dim: int, dtype: Any) -> DiagonalGaussian:
+    def initial(self, dim: int, dtype: DTypeLike) -> DiagonalGaussian:
         """P0, from which z comes and in which the chains start."""
         return diagonal(self.initial_mean, self.initial_scale, dim, dtype)
 
     def estimate(
-        self, density: Density, params: Any, carry: Ensemble, key: Array
-    ) -> tuple[dict[str, Array], Any, Ensemble]:
+        self, density: Density, params: PyTree, carry: Ensemble, key: Array
+    ) -> tuple[dict[str, Array], PyTree, Ensemble]:
         """One estimate from all chains and as many fresh z, its gradient, and the chains one Metropolis step on."""
         fresh_key, move_key = jax.random.split(key)
         chains, dim = carry.position.shape
@@ -64,7 +65,7 @@ class ExpectedJump:
         fresh = select(fresh.usable(), fresh, carry)
         both = jax.tree_util.tree_map(lambda *leaves: jnp.concatenate(leaves), carry, fresh)
 
-        def objective(params: Any) -> tuple[Array, tuple[Array, Ensemble, Info]]:
+        def objective(params: PyTree) -> tuple[Array, tuple[Array, Ensemble, Info]]:
             proposal, acceptance, info = self.kernel.differentiable_proposal(density.batched, params, both, move_key)
             jump = jnp.sum((proposal.position - both.position) ** 2, axis=-1) * acceptance
             return self.value(jump), (jump, proposal, info)
@@ -87,11 +88,11 @@ class ExpectedJump:
         delta = jump + OFFSET
         return 2 * jnp.mean(delta / self.jump_scale - self.jump_scale / delta)
 
-    def settle(self, current: Any, updated: Any) -> Any:
-        """Every update is taken."""
+    def settle(self, current: PyTree, updated: PyTree) -> PyTree:
+        """Every update is taken as it is: there is no constraint."""
         return updated
 
     @property
     def depth(self) -> int:
-        """Gradients an iteration costs a particle: the move is decided, repeated and swept back through."""
+        """Gradients per particle and iteration: the move is decided, repeated and swept back through."""
         return 3 * self.kernel.gradients

@@ -35,7 +35,7 @@ def hvae_bound(
     tempering: str,
     temperature: float,
 ) -> tuple[Float[Array, "particles"], Ensemble]:
-    """The integrand for each particle, given z_0 and H(q0), and the ensemble at z_K."""
+    """The bound's integrand for each particle, given z_0 (``begin``) and H(q0), and the ensemble at z_K."""
     particles, dim = begin.position.shape
     dtype = log_step.dtype
     hot = temperature if tempering == "fixed" else 1.0

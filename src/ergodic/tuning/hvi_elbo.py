@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..initial import DiagonalGaussian
 from ..kernels import HMCParams, leapfrog, start
@@ -27,11 +27,14 @@ from .mlp import MLP
 
 
 class HVIParams(NamedTuple):
-    """q0, the chain, and the reverse networks stacked over steps."""
+    """What Hamiltonian variational inference learns."""
 
     initial: DiagonalGaussian
+    """q0, where the chain starts."""
     transitions: HMCParams
+    """Step sizes and momentum variances, one row per transition."""
     reverse: MLP
+    """The networks of r_t, stacked over transitions."""
 
 
 def hvi_bound(
@@ -54,9 +57,14 @@ def reversed_bound(
     key: Array,
     datum: Float[Array, "particles features"] | None = None,
 ) -> tuple[Float[Array, "particles"], Ensemble]:
-    """The same from given z_0 and log q0(z_0); with a ``datum`` a particle, which the reverse networks then see too."""
+    """The bound's integrand from given z_0 (``begin``) and log q0(z_0), and the ensemble at z_T.
 
-    def step(carry: tuple[Ensemble, Array], inputs: Any) -> tuple[tuple[Ensemble, Array], None]:
+    With a ``datum`` per particle, the reverse networks see it too.
+    """
+
+    def step(
+        carry: tuple[Ensemble, Array], inputs: tuple[HMCParams, MLP, Array]
+    ) -> tuple[tuple[Ensemble, Array], None]:
         ensemble, bound = carry
         transition, network, key = inputs
         variance = jnp.exp(transition.log_variance)[None, :]
@@ -77,23 +85,29 @@ def reversed_bound(
 def gaussian_logdensity(
     x: Float[Array, "n dim"], mean: Float[Array, "n dim"], log_variance: Float[Array, "#n dim"]
 ) -> Float[Array, "n"]:
-    """log N(x; mean, diag exp(log_variance))."""
+    """log N(x; mean, diag exp(log_variance)) of every row."""
     terms = (x - mean) ** 2 * jnp.exp(-log_variance) + log_variance + math.log(2 * math.pi)
     return -0.5 * jnp.sum(terms, axis=-1)
 
 
 @dataclass(frozen=True)
 class HviElbo:
-    """The bound as `ascent.maximise` takes it."""
+    """The bound as `ascent.maximise` takes it.
+
+    Attributes:
+      leapfrogs: L, sub-steps per transition.
+      particles: runs of the chain per iteration.
+      tune_initial: whether q0 is tuned.
+    """
 
     leapfrogs: int
     particles: int
     tune_initial: bool
 
     def estimate(
-        self, density: Density, params: HVIParams, carry: Any, key: Array
-    ) -> tuple[dict[str, Array], HVIParams, Any]:
-        """One estimate and its gradient."""
+        self, density: Density, params: HVIParams, carry: PyTree, key: Array
+    ) -> tuple[dict[str, Array], HVIParams, PyTree]:
+        """One estimate of the bound, its gradient, and the carry as it was."""
 
         def objective(params: HVIParams) -> tuple[Array, Ensemble]:
             bound, end = hvi_bound(density.batched, self.leapfrogs, params, key, self.particles)
@@ -104,5 +118,5 @@ class HviElbo:
         return row, gradient, carry
 
     def settle(self, current: HVIParams, updated: HVIParams) -> HVIParams:
-        """q0 stays when it is not tuned."""
+        """The updated parameters; q0 stays as it is when it is not tuned."""
         return updated if self.tune_initial else updated._replace(initial=current.initial)

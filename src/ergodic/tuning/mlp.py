@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 
@@ -20,13 +21,13 @@ class MLP(NamedTuple):
     bias: Float[Array, "out"]
 
     def __call__(self, x: Float[Array, "n in"]) -> Float[Array, "n out"]:
-        """Apply it to a batch."""
+        """The network's values for a batch of inputs."""
         hidden = jax.nn.relu(x @ self.hidden_weight + self.hidden_bias[None, :])
         return x @ self.linear + hidden @ self.weight + self.bias[None, :]
 
 
-def init_mlp(key: Array, inputs: int, hidden: int, outputs: int, dtype: Any) -> MLP:
-    """Random hidden layer (He), zero output: the network starts as y = 0."""
+def init_mlp(key: Array, inputs: int, hidden: int, outputs: int, dtype: DTypeLike) -> MLP:
+    """A network with a random hidden layer (He) and no output: it starts as y = 0."""
     weight = jax.random.normal(key, (inputs, hidden), dtype) * math.sqrt(2 / inputs)
     return MLP(
         jnp.zeros((inputs, outputs), dtype),

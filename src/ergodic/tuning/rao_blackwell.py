@@ -15,7 +15,7 @@ decision at t held, as in equations 8 and 9. φ0 follows ∂ELBO(P0), as in the 
       F_u = p_u f(x'_u) + (1 - p_u) f(x_{u-1}) + p_u Δ_u 1[ΔH_u > 0] (f(x'_u) - f(x_{u-1}))
 
   elementwise, Δ_t = log π*(x'_t) - log π*(x_{t-1}); the derivatives along φ_t are those of `HMC.frozen_proposal`. It
-  costs what simulating costs, and keeps two vectors a particle and step.
+  costs what simulating costs, and keeps two vectors per particle and step.
 - `full`: reverse mode through the chain; for any kernel with a `differentiable_proposal`.
 
 Particles that start where log π* is not finite count for nothing.
@@ -24,58 +24,30 @@ Particles that start where log π* is not finite count for nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, PyTree
 
 from ..chain import ChainParams
 from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity, select
 from .elbo import average, averaged, elbo_gradient
-from .emlbo import Emlbo, begin_runs
+from .emlbo import Emlbo, Estimate, Estimator, begin_runs, estimated
+from .tunable import FrozenForceKernel, TunableKernel
 
 OBJECTIVES = ("emlbo", "rao-blackwell")
 
 
-class Estimate(NamedTuple):
-    """One Monte Carlo estimate of R and what goes with it; the names are those of the EMLBO's."""
-
-    expected: Float[Array, "steps"]
-    """E_{p_t}[log π*] for t = 1..T."""
-    initial: Float[Array, ""]
-    """E_{p_0}[log π*]."""
-    entropy: Float[Array, ""]
-    """H(P0)."""
-    acceptance: Float[Array, "steps"]
-    nonfinite: Float[Array, ""]
-    """Fraction of particles that ended where log π* or its force is not finite."""
-
-    @property
-    def final(self) -> Float[Array, ""]:
-        """E_{p_T}[log π*]."""
-        return self.expected[-1]
-
-    @property
-    def elbo(self) -> Float[Array, ""]:
-        """ELBO(P0), equation 1."""
-        return self.initial + self.entropy
-
-    @property
-    def objective(self) -> Float[Array, ""]:
-        """R."""
-        return jnp.sum(self.expected) + self.elbo
-
-
 def frozen_force(
-    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    density: BatchedDensity, kernel: FrozenForceKernel, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
-    """The estimate and its gradient, with forces frozen."""
+    """The estimate of R and its gradient, with forces frozen."""
     noise, begin, keys = begin_runs(density, params, key, particles)
     ok = begin.usable()
 
-    def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, tuple[Array, ...]]:
+    def step(ensemble: Ensemble, inputs: tuple[PyTree, Array]) -> tuple[Ensemble, tuple[Array, ...]]:
         proposal, info, of_position, of_log_p = kernel.frozen_proposal(density, inputs[0], ensemble, inputs[1])
         p, stays = info.acceptance[:, None], info.diverged
         gain = jnp.where(stays | ~ok, 0, proposal.logdensity - ensemble.logdensity)
@@ -92,20 +64,21 @@ def frozen_force(
     following = jnp.flip(jnp.cumsum(jnp.flip(later, axis=0), axis=0), axis=0) - later
     transitions = kernel.frozen_gradient(own + jnp.einsum("tnd,tnd->td", moved, following))
     initial = elbo_gradient(params.initial, noise, begin)
-    return _estimate(params, begin, end, expected, acceptance), ChainParams(initial, transitions)
+    usable = begin.usable() & end.usable()
+    return estimated(params, begin, expected, acceptance, usable), ChainParams(initial, transitions)
 
 
 def full(
-    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    density: BatchedDensity, kernel: TunableKernel, params: ChainParams, key: Array, particles: int
 ) -> tuple[Estimate, ChainParams]:
-    """The estimate and its gradient by reverse mode through the chain."""
+    """The estimate of R and its gradient by reverse mode through the chain."""
     noise, probe, keys = begin_runs(density, params, key, particles)
     ok = probe.usable()
     best = probe.position[jnp.argmax(jnp.where(ok, probe.logdensity, -jnp.inf))]
     begin = start(density, jnp.where(ok[:, None], probe.position, best[None, :]))
 
-    def climbed(transitions: Any) -> tuple[Array, tuple[Array, Array, Ensemble]]:
-        def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
+    def climbed(transitions: PyTree) -> tuple[Array, tuple[Array, Array, Ensemble]]:
+        def step(ensemble: Ensemble, inputs: tuple[PyTree, Array]) -> tuple[Ensemble, tuple[Array, Array]]:
             proposal, p, info = kernel.differentiable_proposal(density, inputs[0], ensemble, inputs[1])
             value = average(p * proposal.logdensity + (1 - p) * ensemble.logdensity, ok)
             return select(info.accepted, proposal, ensemble), (value, jnp.mean(info.acceptance))
@@ -115,27 +88,12 @@ def full(
 
     transitions, (expected, acceptance, end) = jax.grad(climbed, has_aux=True)(params.transitions)
     initial = elbo_gradient(params.initial, noise, probe)
-    return _estimate(params, probe, end, expected, acceptance), ChainParams(initial, transitions)
+    usable = ok & end.usable()
+    return estimated(params, probe, expected, acceptance, usable), ChainParams(initial, transitions)
 
 
 @dataclass(frozen=True)
 class RaoBlackwell(Emlbo):
     """R as `ascent.maximise` takes it: settings, constraint and cost are the EMLBO's."""
 
-    estimators: ClassVar[dict[str, Any]] = {"frozen-force": frozen_force, "full": full}
-
-
-def _estimate(
-    params: ChainParams,
-    begin: Ensemble,
-    end: Ensemble,
-    expected: Float[Array, "steps"],
-    acceptance: Float[Array, "steps"],
-) -> Estimate:
-    return Estimate(
-        expected=expected,
-        initial=average(begin.logdensity, begin.usable()),
-        entropy=params.initial.entropy(),
-        acceptance=acceptance,
-        nonfinite=jnp.mean((~(begin.usable() & end.usable())).astype(end.logdensity.dtype)),
-    )
+    estimators: ClassVar[dict[str, Estimator]] = {"frozen-force": frozen_force, "full": full}

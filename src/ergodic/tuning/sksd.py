@@ -21,24 +21,24 @@ is better than 1 by three standard errors.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..chain import ChainParams, simulate
 from ..runtime.programs import Cost, compiled
 from ..target import Density
+from .tunable import TunableKernel
 
 SCALES = ("sksd",)
 _FACTOR = math.sqrt(2)
 _FARTHEST = 12
-"""Factors from 1, at most."""
+"""How many factors the search goes from 1, at most."""
 _GROUPS = 12
 _PARTICLES = 250
-"""In each group."""
+"""Particles in each group."""
 _CLIMBS = 4
 _RATE = 0.4
 _PAIRED = 50
@@ -46,15 +46,15 @@ _ERRORS = 3.0
 
 
 def choose_scale(
-    density: Density, kernel: Any, params: ChainParams, key: Array
+    density: Density, kernel: TunableKernel, params: ChainParams, key: Array
 ) -> tuple[ChainParams, dict[str, np.ndarray], Cost]:
-    """The chain with P0 stretched by the best s; s, and what was tried, for the record; what it cost."""
+    """Find the best s; returns the chain with P0 stretched by it, s and what was tried for the record, and the cost."""
     dtype = params.initial.mean.dtype
     program = compiled(_evaluate, (density, kernel), params, jnp.zeros((), dtype), key)
     tried: dict[float, np.ndarray] = {}
 
     def look(scale: float) -> float:
-        """S at s; infinite where particles are not usable."""
+        """The discrepancy S at s; infinite where particles are not usable."""
         if scale not in tried:
             tried[scale] = np.asarray(program(params, jnp.asarray(math.log(scale), dtype), key), np.float64)
         value = float(tried[scale].mean())
@@ -80,7 +80,7 @@ def choose_scale(
 
 
 def better(new: np.ndarray, old: np.ndarray) -> bool:
-    """Whether S is smaller by three standard errors, given as one value a group, the same groups in both.
+    """Whether S is smaller by three standard errors, given as one value per group, the same groups in both.
 
     The error is that of the new S or of the difference, the larger; the latter's from the median absolute deviation,
     so that a particle far out in one group is evidence and not noise.
@@ -101,7 +101,7 @@ def stretched(params: ChainParams, log_scale: float | Float[Array, ""]) -> Chain
 def climb(x: Float[Array, "particles dim"], force: Float[Array, "particles dim"]) -> Float[Array, "dim dim"]:
     """Slices that make the discrepancy large: four steps of length 0.4 uphill from the coordinate axes."""
 
-    def step(_: Any, slices: Array) -> Array:
+    def step(_: Int[Array, ""], slices: Array) -> Array:
         return _unit(slices + _RATE * _unit(jax.grad(sliced_discrepancy)(slices, x, force)))
 
     return jax.lax.fori_loop(0, _CLIMBS, step, jnp.eye(x.shape[1], dtype=x.dtype))
@@ -134,7 +134,7 @@ def _unit(rows: Float[Array, "dim dim"]) -> Float[Array, "dim dim"]:
 
 
 def _evaluate(
-    density: Density, kernel: Any, params: ChainParams, log_scale: Float[Array, ""], key: Array
+    density: Density, kernel: TunableKernel, params: ChainParams, log_scale: Float[Array, ""], key: Array
 ) -> Float[Array, "judges"]:
     """S at one s, by each group but the first. Particles that are not usable make it not finite."""
     end = simulate(density.batched, kernel, stretched(params, log_scale), key, _GROUPS * _PARTICLES)[0]

@@ -19,8 +19,6 @@ far apart, and to correlations.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -28,6 +26,7 @@ from jaxtyping import Array, Bool, Float
 from ..chain import ChainParams, simulate
 from ..runtime.programs import Cost, compiled
 from ..target import Density
+from .tunable import TunableKernel
 
 _EVERY = 5
 _PATIENCE = 5
@@ -37,16 +36,16 @@ _PARTICLES = 1000
 class EarlyStopping:
     """Looks at a chain while it is tuned, and keeps the best; a watch as `ascent.maximise` takes it."""
 
-    def __init__(self, density: Density, kernel: Any, key: Array):
+    def __init__(self, density: Density, kernel: TunableKernel, key: Array):
         self._static, self._key = (density, kernel, _PARTICLES), key
         self._best: ChainParams | None = None
         self.iterations: list[int] = []
-        """When it looked."""
+        """The numbers of iterations after which it looked."""
         self.residuals: list[float] = []
-        """What it saw."""
+        """The residual R that each look found."""
 
     def __call__(self, done: int, params: ChainParams) -> bool:
-        """Whether to stop after so many iterations."""
+        """Whether to stop after ``done`` iterations."""
         if done % _EVERY:
             return False
         program = compiled(_look, self._static, params, self._key)
@@ -64,11 +63,11 @@ class EarlyStopping:
         return last if self._best is None else self._best
 
     def record(self) -> dict[str, np.ndarray]:
-        """For the training record."""
+        """The looks and what they found, for the training record."""
         return {"stein_iteration": np.array(self.iterations), "stein_residual": np.array(self.residuals)}
 
     def cost(self, depth: int) -> Cost:
-        """What the looks cost, at so many gradients a particle each."""
+        """What all looks cost, at ``depth`` gradients per particle and look."""
         looks = len(self.residuals)
         return Cost(looks * depth * _PARTICLES, looks * depth)
 
@@ -76,7 +75,7 @@ class EarlyStopping:
 def stein_residual(
     x: Float[Array, "particles dim"], force: Float[Array, "particles dim"], ok: Bool[Array, "particles"]
 ) -> Float[Array, ""]:
-    """R of particles with their forces, over those that are usable."""
+    """The residual R of particles with their forces, over those that are usable."""
     count = jnp.maximum(jnp.sum(ok.astype(x.dtype)), 2)
 
     def mean(values: Array) -> Array:
@@ -93,10 +92,10 @@ def stein_residual(
 
 
 def _bounded(q: Float[Array, "dim"]) -> Float[Array, "dim"]:
-    """ρ; an estimate below 0 stays as it is."""
+    """ρ(q) = q/(1 + q); an estimate below 0 stays as it is."""
     return q / (1 + jnp.maximum(q, 0))
 
 
-def _look(density: Density, kernel: Any, particles: int, params: ChainParams, key: Array) -> Float[Array, ""]:
+def _look(density: Density, kernel: TunableKernel, particles: int, params: ChainParams, key: Array) -> Float[Array, ""]:
     end = simulate(density.batched, kernel, params, key, particles)[0]
     return stein_residual(end.position, end.gradient, end.usable())

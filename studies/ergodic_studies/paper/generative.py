@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodic.datasets import images as image_data
-from ergodic.generative import VAE, Ergodic
+from ergodic.generative import ErgodicEncoder, VAEEncoder
 from ergodic.generative.likelihood import Annealing
 from ergodic.generative.recipes import recipes
-from ergodic.generative.training import Budget, Recipe, Stage
+from ergodic.generative.training_settings import Budget, Recipe, Stage
 from ergodic.runtime.errors import ConfigError, unknown
 from ergodic.runtime.validation import one_of
 
@@ -57,9 +57,11 @@ def preset_of(name: str, data: str) -> Preset:
     small = data == "digits"
     if name == "smoke":
         few = {
-            "VAE": Recipe((Stage(VAE()),), batch=64),
-            "HEI": Recipe((Stage(Ergodic(steps=3, leapfrogs=2)),), batch=64),
-            "HEI warm": Recipe((Stage(VAE()), Stage(Ergodic(steps=2, leapfrogs=2, start="encoder"))), batch=64),
+            "VAE": Recipe((Stage(VAEEncoder()),), batch=64),
+            "HEI": Recipe((Stage(ErgodicEncoder(steps=3, leapfrogs=2)),), batch=64),
+            "HEI warm": Recipe(
+                (Stage(VAEEncoder()), Stage(ErgodicEncoder(steps=2, leapfrogs=2, start="encoder"))), batch=64
+            ),
         }
         epochs = Budget(epochs=1 if small else 0.01)
         return Preset(data, few, 1, Effort(epochs, (0.5, 1.0), Annealing(20, 1, 4), 8, 4, 50), (2,), 1, 2, 4)
@@ -205,6 +207,7 @@ def _figures(
         return figures, {}
     cell = first[FIGURE]
     kept, encoder = cell.model(root), cell.recipe.stages[-1].encoder
+    assert isinstance(encoder, ErgodicEncoder)
     annealing = size.effort.annealing
     many = replace(annealing, chains=max(annealing.chains, size.chains))
     found = chain_curves(

@@ -19,8 +19,9 @@ import numpy as np
 from ergodic.datasets import images as image_data
 from ergodic.generative.checkpoints import write_checkpoint
 from ergodic.generative.importance import importance_bound
-from ergodic.generative.likelihood import Annealing, log_likelihood, sandwich
-from ergodic.generative.training import Budget, Recipe, Trained, read_mark, train
+from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelihood
+from ergodic.generative.training import Trained, read_mark, train
+from ergodic.generative.training_settings import Budget, Recipe
 from ergodic.runtime.files import write_atomically
 
 
@@ -113,7 +114,7 @@ class Cell:
             bound = importance_bound(decoder, encoder, data.test[: self.effort.judged], key, self.effort.importance)
             result["importance_bound"] = float(bound.mean())
         if mark == self.effort.marks[-1] and self.effort.simulated:
-            result["sandwich"] = sandwich(decoder, key, self.effort.simulated, self.effort.annealing)._asdict()
+            result["sandwich"] = likelihood_gap(decoder, key, self.effort.simulated, self.effort.annealing)._asdict()
         write_atomically(file, json.dumps(result, indent=1).encode())
         return result
 

@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from ergodic.chain import ChainParams, path
 from ergodic.generative.decoders import Decoder
-from ergodic.generative.ergodic import Ergodic
+from ergodic.generative.ergodic_encoder import ErgodicEncoder
 from ergodic.generative.joint import joint
 from ergodic.generative.likelihood import Annealing, log_likelihood
 from ergodic.initial import DiagonalGaussian
@@ -24,7 +24,7 @@ from ergodic.statistics.mmd import squared_mmd
 
 
 def chain_curves(
-    decoder: Decoder, encoder: Ergodic, transitions: Any, images: np.ndarray, key: Array, annealing: Annealing
+    decoder: Decoder, encoder: ErgodicEncoder, transitions: Any, images: np.ndarray, key: Array, annealing: Annealing
 ) -> dict[str, Any]:
     """Both curves of every image, tuned and untuned, from the prior."""
     truth_key, chain_key, init_key = jax.random.split(key, 3)

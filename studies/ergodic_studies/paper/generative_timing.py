@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodic.datasets import images as image_data
-from ergodic.generative.ergodic import Ergodic
-from ergodic.generative.training import Recipe, Stage, advance, begin
+from ergodic.generative.ergodic_encoder import ErgodicEncoder
+from ergodic.generative.iterations import advance_training, begin_training
+from ergodic.generative.training_settings import Recipe, Stage
 from ergodic.runtime.programs import compiled
 
 PAPER = {15: (257.8, 56.3), 30: (551.2, 114.0)}
@@ -28,9 +29,9 @@ def epoch_seconds(data: str, steps: Sequence[int], leapfrogs: int, batch: int, r
         seconds: dict[str, list[float]] = {"full": [], "frozen-force": []}
         for repeat in range(repeats + 1):
             for mode, times in seconds.items():
-                recipe = Recipe((Stage(Ergodic(steps=count, leapfrogs=leapfrogs, gradient=mode)),), batch=batch)
-                state = begin(images.shape, recipe, jax.random.key(repeat))
-                program = compiled(advance, (recipe, 0), images, state, one)
+                recipe = Recipe((Stage(ErgodicEncoder(steps=count, leapfrogs=leapfrogs, gradient=mode)),), batch=batch)
+                state = begin_training(images.shape, recipe, jax.random.key(repeat))
+                program = compiled(advance_training, (recipe, 0), images, state, one)
                 began = time.perf_counter()
                 program(images, state, one)[1]["objective"].block_until_ready()
                 if repeat:

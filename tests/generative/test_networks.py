@@ -1,16 +1,20 @@
 """Decoders and encoders: the fast transposed convolution is the plain one, and likelihoods are what they say."""
 
+import importlib
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import ergodic.generative
 from ergodic.generative.architectures import architecture
 from ergodic.generative.decoders import LinearGaussian, deconv_decoder, mlp_decoder
 from ergodic.generative.deconvolution import Convolution, Deconvolution, init_kernel
 from ergodic.generative.encoders import conv_encoder
-from ergodic.generative.layers import Dense
-from ergodic.runtime.errors import ConfigError
+from ergodic.generative.layers import DenseLayer
+from ergodic.runtime.errors import ConfigError, MissingExtra
 
 TILES = ((4, 7, (4, 4)), (4, 8, (1, 4)), (7, 14, (1, 1)), (7, 13, (1, 7)), (14, 28, (1, 14)), (14, 28, (2, 7)))
 
@@ -83,11 +87,17 @@ def test_linear_gaussian_likelihood_is_exact(x64):
     from scipy.stats import multivariate_normal
 
     weight = jax.random.normal(jax.random.key(0), (2, 3), jnp.float64)
-    decoder = LinearGaussian(Dense(weight, jnp.array([1.0, 2.0, 3.0])), 0.5)
+    decoder = LinearGaussian(DenseLayer(weight, jnp.array([1.0, 2.0, 3.0])), 0.5)
     y = decoder.sample(jax.random.key(1), jax.random.normal(jax.random.key(2), (5, 2), jnp.float64))
     w = np.asarray(weight)
     expected = multivariate_normal([1, 2, 3], w.T @ w + 0.25 * np.eye(3)).logpdf(np.asarray(y))
     assert np.allclose(decoder.exact(y), expected, rtol=1e-10)
+
+
+def test_a_missing_equinox_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "equinox", None)
+    with pytest.raises(MissingExtra, match=r"equinox.*ergodic-inference\[networks\]"):
+        importlib.reload(ergodic.generative)
 
 
 def test_images_of_another_size_are_refused():

@@ -9,25 +9,25 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..kernels import start
+from ..kernels import Ensemble
+from ..kernels.ensemble import BatchedDensity
 from ..runtime.validation import choice, positive_float, positive_int, settle
 from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
 from .architectures import Architecture
-from .decoders import Decoder
-from .joint import Parameters, joint
-from .variational import Variational
+from .bounded_encoder import HamiltonianEncoder
+from .encoders import ImageGaussians
+from .joint import Parameters
 
 
 @dataclass(frozen=True)
-class HVAE(Variational):
-    """Settings.
+class HVAEEncoder(HamiltonianEncoder):
+    """Settings of the Hamiltonian variational autoencoder.
 
     Attributes:
-      leapfrogs: K.
+      leapfrogs: K, the number of leapfrogs.
       tempering: ``"none"`` or ``"fixed"``.
       temperature: T0, with fixed tempering.
       step_size: the first step size.
@@ -45,31 +45,28 @@ class HVAE(Variational):
             self,
             leapfrogs=positive_int,
             tempering=choice(*TEMPERINGS),
-            temperature=positive_float,
-            step_size=positive_float,
+            **dict.fromkeys(("temperature", "step_size"), positive_float),
         )
 
     def init(self, architecture: Architecture, key: Array) -> Parameters:
-        """An encoder and step sizes."""
+        """An encoder network, and one step size per latent."""
         encoder = architecture.encoder(key)
         step = jnp.full(architecture.latents, math.log(self.step_size), encoder.head.bias.dtype)
         return {"encoder": encoder, "log_step": step}
 
-    def run(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
-        """The bound's integrand, and latents after the leapfrogs."""
-        start_key, momentum_key = jax.random.split(key)
-        density, posterior = joint(decoder, images), parameters["encoder"](images)
-        x = posterior.draw(start_key)
-        bound, end = hvae_bound(
-            density,
-            start(density, x),
-            posterior.entropy(),
-            parameters["log_step"],
-            momentum_key,
+    def flow(
+        self,
+        density: BatchedDensity,
+        parameters: Parameters,
+        initial: ImageGaussians,
+        begin: Ensemble,
+        images: Float[Array, "n pixels"],
+        key: Array,
+    ) -> tuple[Float[Array, "n"], Ensemble]:
+        """The bound with one momentum per particle, and the particles after K leapfrogs."""
+        return hvae_bound(
+            *(density, begin, initial.entropy(), parameters["log_step"], key),
             leapfrogs=self.leapfrogs,
             tempering=self.tempering,
             temperature=self.temperature,
         )
-        return bound, end.position

@@ -7,28 +7,30 @@ bound is that of `tuning/hvi_elbo.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 from jaxtyping import Array, Float
 
-from ..kernels import HMC, start
+from ..kernels import HMC, Ensemble
+from ..kernels.ensemble import BatchedDensity
 from ..runtime.validation import numbers, positive_float, positive_int, settle
 from ..tuning.hvi_elbo import reversed_bound
-from ..tuning.mlp import init_mlp
+from ..tuning.mlp import MLP, init_mlp
 from .architectures import Architecture
-from .decoders import Decoder
-from .joint import Parameters, joint
-from .variational import Variational
+from .bounded_encoder import HamiltonianEncoder
+from .encoders import ImageGaussians
+from .joint import Parameters
 
 
 @dataclass(frozen=True)
-class HVI(Variational):
-    """Settings.
+class HVIEncoder(HamiltonianEncoder):
+    """Settings of Hamiltonian variational inference as an encoder.
 
     Attributes:
-      steps, leapfrogs: T and L.
-      hidden: units of a step's reverse network.
+      steps: T, the number of transitions.
+      leapfrogs: L, sub-steps per transition.
+      hidden: units of the reverse network of each transition.
       step_size: range from which the first step sizes are drawn.
     """
 
@@ -47,12 +49,12 @@ class HVI(Variational):
         )
 
     def init(self, architecture: Architecture, key: Array) -> Parameters:
-        """An encoder, step sizes, and reverse networks that predict the momentum's prior."""
+        """An encoder network, step sizes, and reverse networks that predict the momentum's prior."""
         encoder_key, chain_key, network_key = jax.random.split(key, 3)
         encoder = architecture.encoder(encoder_key)
         dim, dtype = architecture.latents, encoder.head.bias.dtype
 
-        def network(key: Array) -> Any:
+        def network(key: Array) -> MLP:
             return init_mlp(key, dim + architecture.pixels, self.hidden, 2 * dim, dtype)
 
         return {
@@ -61,21 +63,15 @@ class HVI(Variational):
             "reverse": jax.vmap(network)(jax.random.split(network_key, self.steps)),
         }
 
-    def run(
-        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
-        """The bound's integrand, and latents after the leapfrogs."""
-        start_key, chain_key = jax.random.split(key)
-        density, posterior = joint(decoder, images), parameters["encoder"](images)
-        x = posterior.draw(start_key)
-        bound, end = reversed_bound(
-            density,
-            self.leapfrogs,
-            parameters["transitions"],
-            parameters["reverse"],
-            start(density, x),
-            posterior.logdensity(x),
-            chain_key,
-            datum=images,
-        )
-        return bound, end.position
+    def flow(
+        self,
+        density: BatchedDensity,
+        parameters: Parameters,
+        initial: ImageGaussians,
+        begin: Ensemble,
+        images: Float[Array, "n pixels"],
+        key: Array,
+    ) -> tuple[Float[Array, "n"], Ensemble]:
+        """The bound with a reverse model that sees the image, and the particles after T transitions."""
+        chain, log_q = (parameters["transitions"], parameters["reverse"]), initial.logdensity(begin.position)
+        return reversed_bound(density, self.leapfrogs, *chain, begin, log_q, key, datum=images)

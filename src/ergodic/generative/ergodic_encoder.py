@@ -21,7 +21,7 @@ of a chain that starts near its target.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,9 +35,11 @@ from ..runtime.validation import boolean, choice, numbers, positive_float, posit
 from ..tuning.emlbo import Runs, frozen_runs, full_runs
 from ..tuning.sksd import sliced_discrepancy
 from .architectures import Architecture
+from .coordinates import ImageCoordinates
 from .decoders import Decoder
-from .encoders import Posterior
-from .joint import Estimate, Parameters, joint, log_prior
+from .encoders import EncoderNetwork, ImageGaussians
+from .image_encoder import ImageEncoder
+from .joint import EncoderEstimate, Parameters, joint, log_prior
 
 STARTS = ("prior", "encoder")
 TUNINGS = ("ergodic", "acceptance", "none")
@@ -48,15 +50,16 @@ _PAIRED = 64
 
 
 @dataclass(frozen=True)
-class Ergodic:
+class ErgodicEncoder(ImageEncoder):
     """Settings of the ergodic encoder.
 
     Attributes:
-      steps, leapfrogs: T and L.
+      steps: T, the number of transitions.
+      leapfrogs: L, sub-steps per transition.
       start: P0, ``"prior"`` or ``"encoder"``.
       adjusted: whether moves are Metropolis-corrected.
-      gradient: of the chain, ``"frozen-force"`` or ``"full"``.
-      tuning: of the chain, ``"ergodic"``, ``"acceptance"`` or ``"none"``.
+      gradient: how the chain's gradient is found, ``"frozen-force"`` or ``"full"``.
+      tuning: what the chain's parameters follow, ``"ergodic"``, ``"acceptance"`` or ``"none"``.
       whitened: whether the chain moves in the encoder's coordinates.
       step_size: range from which the first step sizes are drawn.
     """
@@ -87,11 +90,11 @@ class Ergodic:
 
     @property
     def kernel(self) -> HMC:
-        """One transition."""
+        """The transition that the chain is made of: the library's HMC."""
         return HMC(self.leapfrogs, adjusted=self.adjusted)
 
     def init(self, architecture: Architecture, key: Array) -> Parameters:
-        """Step sizes; and for a warm start the encoder and log s."""
+        """Step sizes; and for a warm start an encoder network and log s = 0."""
         chain_key, encoder_key = jax.random.split(key)
         transitions = self.kernel.init(chain_key, self.steps, architecture.latents, jnp.float32, self.step_size)
         parameters: Parameters = {"transitions": transitions}
@@ -101,7 +104,7 @@ class Ergodic:
 
     def estimate(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
-    ) -> Estimate:
+    ) -> EncoderEstimate:
         """One estimate of E_{p_T}[log p(x, y)] and the gradients of its parts."""
         noise_key, chain_key, elbo_key = jax.random.split(key, 3)
         density = joint(decoder, images)
@@ -115,7 +118,7 @@ class Ergodic:
         )
         x = where.position(runs.end.position)
 
-        def expected(decoder: Decoder) -> Array:
+        def expected(decoder: Decoder) -> Float[Array, ""]:
             return jnp.mean(decoder.loglikelihood()(x, images) + log_prior(x))
 
         value, decoder_gradient = jax.value_and_grad(expected)(decoder)
@@ -130,62 +133,61 @@ class Ergodic:
             row["scale"] = jnp.exp(parameters["log_scale"])
             gradient["encoder"] = _elbo_gradient(parameters, images, density, elbo_key)
             gradient["log_scale"] = -_discrepancy_slope(begin, runs.end)
-        return Estimate(row, decoder_gradient, gradient)
+        return EncoderEstimate(row, decoder_gradient, gradient)
 
     def infer(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
     ) -> Float[Array, "n latents"]:
-        """Latents of images: x_T of a chain each."""
+        """The end x_T of one run of the chain per image."""
         noise_key, chain_key = jax.random.split(key)
         where, begin = self._begin(decoder, parameters, images, noise_key)
         density = where.density(joint(decoder, images))
         end = advance(density, self.kernel, parameters["transitions"], begin, chain_key)[0]
         return where.position(end.position)
 
+    def initial(self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"]) -> ImageGaussians:
+        """P0 of every image: the prior, or the encoder network's Gaussian with its scale times s."""
+        encoded = self._encoded(decoder, parameters, images)
+        return encoded._replace(log_scale=encoded.log_scale + parameters.get("log_scale", 0.0))
+
+    def coordinates(
+        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"]
+    ) -> ImageCoordinates:
+        """The coordinates of every image's chain: x itself, x - mean(y), or (x - mean(y))/scale(y) when whitened."""
+        return self._around(self._encoded(decoder, parameters, images))
+
+    def _encoded(self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"]) -> ImageGaussians:
+        """What P0 is made of: the prior, or the encoder network's Gaussian, as a constant."""
+        if self.start == "encoder":
+            return jax.lax.stop_gradient(parameters["encoder"](images))
+        zero = jnp.zeros((images.shape[0], decoder.latents()), images.dtype)
+        return ImageGaussians(zero, zero)
+
+    def _around(self, encoded: ImageGaussians) -> ImageCoordinates:
+        scale = jnp.exp(encoded.log_scale) if self.whitened else jnp.ones_like(encoded.mean)
+        return ImageCoordinates(encoded.mean, scale)
+
     def _begin(
-        self, decoder: Decoder, parameters: Parameters, images: Array, key: Array
-    ) -> tuple[Coordinates, Ensemble]:
-        """The chain's coordinates, and P0 of every image in them."""
-        shape = (images.shape[0], decoder.latents())
-        zero, one = jnp.zeros(shape, images.dtype), jnp.ones(shape, images.dtype)
-        noise = jax.random.normal(key, shape, images.dtype)
-        if self.start == "prior":
-            where, u = Coordinates(zero, one), noise
-        else:
-            posterior = jax.lax.stop_gradient(parameters["encoder"](images))
-            away = jnp.exp(parameters["log_scale"]) * noise
-            where = Coordinates(posterior.mean, jnp.exp(posterior.log_scale) if self.whitened else one)
-            u = away if self.whitened else jnp.exp(posterior.log_scale) * away
+        self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
+    ) -> tuple[ImageCoordinates, Ensemble]:
+        """The chain's coordinates, and a draw of every image's P0 in them."""
+        encoded = self._encoded(decoder, parameters, images)
+        where = self._around(encoded)
+        u = jax.random.normal(key, encoded.mean.shape, images.dtype)
+        if self.start == "encoder":
+            u = jnp.exp(parameters["log_scale"]) * u
+        if not self.whitened:
+            u = jnp.exp(encoded.log_scale) * u
         return where, start(where.density(joint(decoder, images)), u)
 
     def _tuned(self, runs: Runs) -> HMCParams:
-        """Where the transitions' parameters should go."""
+        """The direction in which the transitions' parameters should go."""
         still = jax.tree.map(jnp.zeros_like, runs.gradient)
         if self.tuning == "none":
             return still
         if self.tuning == "acceptance":
             return still._replace(log_step=still.log_step + (runs.acceptance - _ACCEPTANCE)[:, None])
         return runs.gradient
-
-
-class Coordinates(NamedTuple):
-    """u of an image's chain: x = centre + scale u."""
-
-    centre: Float[Array, "n latents"]
-    scale: Float[Array, "n latents"]
-
-    def position(self, u: Float[Array, "n latents"]) -> Float[Array, "n latents"]:
-        """x."""
-        return self.centre + self.scale * u
-
-    def density(self, of_x: BatchedDensity) -> BatchedDensity:
-        """log p(x, y) and its force, as functions of u."""
-
-        def of_u(u: Array) -> tuple[Array, Array]:
-            value, force = of_x(self.position(u))
-            return value, self.scale * force
-
-        return of_u
 
 
 def carried(new: HMCParams, old: HMCParams) -> HMCParams:
@@ -195,17 +197,19 @@ def carried(new: HMCParams, old: HMCParams) -> HMCParams:
     return jax.tree.map(lambda leaf: leaf[rows], old)
 
 
-def _elbo_gradient(parameters: Parameters, images: Array, density: BatchedDensity, key: Array) -> Any:
+def _elbo_gradient(
+    parameters: Parameters, images: Float[Array, "n pixels"], density: BatchedDensity, key: Array
+) -> EncoderNetwork:
     """∂ELBO(P0) along the encoder's weights at s = 1, the decoder held (equation 7)."""
-    posterior, pull = jax.vjp(lambda encoder: encoder(images), parameters["encoder"])
-    noise = jax.random.normal(key, posterior.mean.shape)
-    force = density(posterior.sample(noise))[1] / images.shape[0]
-    along_scale = force * noise * jnp.exp(posterior.log_scale) + 1 / images.shape[0]
-    return pull(Posterior(force, along_scale))[0]
+    encoded, pull = jax.vjp(lambda encoder: encoder(images), parameters["encoder"])
+    noise = jax.random.normal(key, encoded.mean.shape)
+    force = density(encoded.sample(noise))[1] / images.shape[0]
+    along_scale = force * noise * jnp.exp(encoded.log_scale) + 1 / images.shape[0]
+    return pull(ImageGaussians(force, along_scale))[0]
 
 
 def _discrepancy_slope(begin: Ensemble, end: Ensemble) -> Float[Array, ""]:
-    """∂S/∂log s with ∂u_T/∂u_0 = I; u_0 is s times something."""
+    """∂S/∂log s, with ∂u_T/∂u_0 taken as I and ∂u_0/∂log s = u_0."""
     u, force = end.position[:_PAIRED], end.gradient[:_PAIRED]
     slope = jax.grad(sliced_discrepancy, argnums=1)(jnp.eye(u.shape[1], dtype=u.dtype), u, force)
     return jnp.sum(slope * begin.position[:_PAIRED])

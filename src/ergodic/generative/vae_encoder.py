@@ -11,25 +11,25 @@ from typing import ClassVar
 from jaxtyping import Array, Float
 
 from .architectures import Architecture
+from .bounded_encoder import BoundedEncoder
 from .decoders import Decoder
 from .joint import Parameters, log_prior
-from .variational import Variational
 
 
 @dataclass(frozen=True)
-class VAE(Variational):
-    """A factorised Gaussian from the architecture's encoder."""
+class VAEEncoder(BoundedEncoder):
+    """A diagonal Gaussian per image, from the architecture's encoder network; it has no settings."""
 
     name: ClassVar[str] = "VAE"
 
     def init(self, architecture: Architecture, key: Array) -> Parameters:
-        """The encoder's weights."""
+        """Random weights of the encoder network."""
         return {"encoder": architecture.encoder(key)}
 
     def run(
         self, decoder: Decoder, parameters: Parameters, images: Float[Array, "n pixels"], key: Array
     ) -> tuple[Float[Array, "n"], Float[Array, "n latents"]]:
-        """The ELBO's integrand, the entropy in closed form, at x ~ q(x | y)."""
-        posterior = parameters["encoder"](images)
-        x = posterior.draw(key)
-        return decoder.loglikelihood()(x, images) + log_prior(x) + posterior.entropy(), x
+        """The ELBO's integrand, with the entropy in closed form, at x ~ q(x | y)."""
+        initial = parameters["encoder"](images)
+        x = initial.draw(key)
+        return decoder.loglikelihood()(x, images) + log_prior(x) + initial.entropy(), x
