@@ -2,27 +2,28 @@
 
     p_T(x_T; φ0, φ) = ∫ Π_t M(x_t | x_{t-1}; φ_t) p0(x_0; φ0) dx_{0:T-1}
 
-A chain cannot evaluate p_T; it can draw from it, one short run a draw, and follow E_{p_t}[log π*] on the way.
+A chain cannot evaluate p_T; it can draw from it, one short run per draw, and follow E_{p_t}[log π*] on the way.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from .kernels import Ensemble, Info, start
 from .kernels.ensemble import BatchedDensity
+from .protocols import Kernel
 
 
 class ChainParams(NamedTuple):
     """The ergodic parameters (φ0, φ)."""
 
-    initial: Any
+    initial: PyTree
     """φ0: a `DiagonalGaussian`, or what else can be drawn from."""
-    transitions: Any
+    transitions: PyTree
     """φ: the kernel's parameters, every leaf with a leading axis of T steps."""
 
     @property
@@ -43,7 +44,7 @@ class Trace(NamedTuple):
 
 
 class RunStats(NamedTuple):
-    """One value a particle, over its whole run."""
+    """One value per particle, over its whole run."""
 
     acceptance_rate: Float[Array, "particles"]
     """Mean acceptance probability over the T transitions."""
@@ -54,14 +55,16 @@ class RunStats(NamedTuple):
 
 
 def advance(
-    density: BatchedDensity, kernel: Any, transitions: Any, ensemble: Ensemble, key: Array
+    density: BatchedDensity, kernel: Kernel, transitions: PyTree, ensemble: Ensemble, key: Array
 ) -> tuple[Ensemble, RunStats, Trace]:
-    """Move an ensemble through every transition by one scan: T L gradients a particle."""
+    """Move an ensemble through every transition by one scan: T L gradients per particle."""
     steps = jax.tree_util.tree_leaves(transitions)[0].shape[0]
     particles = ensemble.position.shape[0]
     dtype = ensemble.position.dtype
 
-    def step(carry: tuple[Ensemble, RunStats], inputs: tuple[Any, Array]) -> tuple[tuple[Ensemble, RunStats], Any]:
+    def step(
+        carry: tuple[Ensemble, RunStats], inputs: tuple[PyTree, Array]
+    ) -> tuple[tuple[Ensemble, RunStats], PyTree]:
         ensemble, stats = carry
         params, key = inputs
         ensemble, info = kernel.transition(density, params, ensemble, key)
@@ -79,13 +82,13 @@ def advance(
 
 
 def path(
-    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    density: BatchedDensity, kernel: Kernel, params: ChainParams, key: Array, particles: int
 ) -> tuple[Float[Array, "steps_plus_one particles dim"], Trace]:
     """Every state of ``particles`` runs, x_0 to x_T, for looking at; the runs that `simulate` makes for this key."""
     start_key, chain_key = jax.random.split(key)
     ensemble = start(density, params.initial.sample(start_key, particles))
 
-    def step(ensemble: Ensemble, inputs: tuple[Any, Array]) -> tuple[Ensemble, Any]:
+    def step(ensemble: Ensemble, inputs: tuple[PyTree, Array]) -> tuple[Ensemble, PyTree]:
         ensemble, info = kernel.transition(density, inputs[0], ensemble, inputs[1])
         return ensemble, (ensemble.position, _averages(ensemble, info))
 
@@ -95,7 +98,7 @@ def path(
 
 
 def simulate(
-    density: BatchedDensity, kernel: Any, params: ChainParams, key: Array, particles: int
+    density: BatchedDensity, kernel: Kernel, params: ChainParams, key: Array, particles: int
 ) -> tuple[Ensemble, RunStats, Trace]:
     """Draw ``particles`` independent runs of the chain: the final ensemble is a sample of P_T."""
     start_key, chain_key = jax.random.split(key)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
+from .protocols import Fact
 from .runtime.arviz import ess
 from .runtime.drawing import Kind
 from .runtime.errors import ConfigError
@@ -22,6 +23,7 @@ from .target import Layout, Target
 _CONSTRAIN_CHUNK = 1 << 14
 
 
+@runtime_checkable
 class Summary(Protocol):
     """A table of draws: printed as text, with its columns as arrays (`diagnostics/summary.py`)."""
 
@@ -51,6 +53,7 @@ class Summary(Protocol):
         ...
 
 
+@runtime_checkable
 class Summarises(Protocol):
     """What `Draws.summary` delegates to."""
 
@@ -59,10 +62,11 @@ class Summarises(Protocol):
         ...
 
 
+@runtime_checkable
 class Converts(Protocol):
     """What `Draws.to_arviz` delegates to."""
 
-    def __call__(self, draws: Draws, *, predictive: bool | None, log_likelihood: bool | None) -> Any:
+    def __call__(self, draws: Draws, *, predictive: bool | None, log_likelihood: bool | None) -> PyTree:
         """The draws as ArviZ InferenceData."""
         ...
 
@@ -71,7 +75,7 @@ summarising: Port[Summarises] = Port("Draws.summary")
 converting: Port[Converts] = Port("Draws.to_arviz")
 
 
-def constrained(target: Target, positions: np.ndarray) -> Any:
+def constrained(target: Target, positions: np.ndarray) -> PyTree:
     """Flat positions ``(n, dim)`` as the pytree the user wants to see, leading axis = draws; some at a time."""
     if target.constrain is None:
         return target.layout.unravel(positions)
@@ -81,7 +85,9 @@ def constrained(target: Target, positions: np.ndarray) -> Any:
     return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
-def _constrain(layout: Layout, constrain: Callable[[Any], Any], positions: Float[Array, "particles dim"]) -> Any:
+def _constrain(
+    layout: Layout, constrain: Callable[[PyTree], PyTree], positions: Float[Array, "particles dim"]
+) -> PyTree:
     return jax.vmap(lambda flat: constrain(layout.unravel(flat)))(positions)
 
 
@@ -93,7 +99,7 @@ class Draws:
       target: what was sampled.
       unconstrained: flat unconstrained positions, ``(n, dim)``.
       logdensity: log π* of the unconstrained position, ``(n,)``.
-      stats: further values a draw, ``(n,)`` each, such as ``acceptance_rate``, ``diverging``, ``energy_error``;
+      stats: further values per draw, ``(n,)`` each, such as ``acceptance_rate``, ``diverging``, ``energy_error``;
         ``log_weight`` where draws are weighted.
       trace: averages along the chain, ``expected_logdensity``, ``acceptance``, ``divergence``, over every run that was
         simulated (the last chunk may have simulated more than were asked for).
@@ -109,7 +115,7 @@ class Draws:
     stats: dict[str, np.ndarray] = field(default_factory=dict)
     trace: dict[str, np.ndarray] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Fact] = field(default_factory=dict)
     kind: Kind = Kind.CORRELATED
     chains: int = 1
 
@@ -117,7 +123,7 @@ class Draws:
         return len(self.logdensity)
 
     @cached_property
-    def position(self) -> Any:
+    def position(self) -> PyTree:
         """The draws as a pytree, leading axis = draws, constrained where the target has a `constrain` map."""
         return constrained(self.target, self.unconstrained)
 
@@ -135,7 +141,7 @@ class Draws:
         weight = np.exp(log_weight.astype(np.float64) - log_weight.max())
         return weight / weight.sum()
 
-    def mean(self, values: np.ndarray) -> Any:
+    def mean(self, values: np.ndarray) -> np.ndarray:
         """The (weighted) average over draws of one value, or one row, a draw."""
         return self.weights @ np.asarray(values, np.float64)
 
@@ -194,7 +200,7 @@ class Draws:
         """
         return summarising.verb(self, rows)
 
-    def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> Any:
+    def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> PyTree:
         """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent.
 
         Where the target's model knows them, also dims, coords, observed_data, constant_data, posterior_predictive and

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float, PyTree
 
 from .initial import DiagonalGaussian
@@ -34,11 +34,11 @@ _AT_ONCE = 1 << 12
 class FamilyDensity:
     """log π*(position, datum): hashable, what programs of the whole family are compiled for."""
 
-    function: Callable[[Any, Any], Array]
+    function: Callable[[PyTree, PyTree], Array]
     layout: Layout
 
-    def of(self, datum: Any) -> Density:
-        """One member's density."""
+    def of(self, datum: PyTree) -> Density:
+        """The density of the member that has this datum."""
         return Density(lambda position: self.function(position, datum), self.layout)
 
     def of_members(self, data: PyTree) -> BatchedDensity:
@@ -71,11 +71,11 @@ class Family:
 
     def __init__(
         self,
-        logdensity: Callable[[Any, Any], Array],
-        data: Any,
-        like: Any,
+        logdensity: Callable[[PyTree, PyTree], Array],
+        data: PyTree,
+        like: PyTree,
         *,
-        constrain: Callable[[Any], Any] | None = None,
+        constrain: Callable[[PyTree], PyTree] | None = None,
         name: str | None = None,
         prior: DiagonalGaussian | None = None,
     ):
@@ -162,7 +162,7 @@ def divisor(count: int, most: int) -> int:
     return max(size for size in range(1, count + 1) if count % size == 0 and size <= max(1, most))
 
 
-def _as_data(data: Any) -> Any:
+def _as_data(data: PyTree) -> PyTree:
     """Arrays with one leading axis for all."""
     try:
         data = jax.tree_util.tree_map(jnp.asarray, data)
@@ -178,21 +178,22 @@ def _as_data(data: Any) -> Any:
     return data
 
 
-def _trace(target: Target) -> Any:
+def _trace(target: Target) -> ClosedJaxpr:
     """The log-density of a flat position as a jaxpr, with what it has closed over as its constants."""
     return jax.make_jaxpr(target.density.__call__)(jnp.zeros(target.dim, target.dtype))
 
 
-def _evaluate(jaxpr: Any, layout: Layout, position: Any, datum: Any) -> Array:
+def _evaluate(jaxpr: Jaxpr, layout: Layout, position: PyTree, datum: PyTree) -> Array:
     """A traced log-density with other constants."""
     return jax.core.eval_jaxpr(jaxpr, datum[: len(jaxpr.constvars)], layout.ravel(position))[0]
 
 
-def _hidden(jaxpr: Any) -> list[Any]:
+def _hidden(jaxpr: Jaxpr) -> list[np.ndarray]:
     """Arrays that are constants of functions inside of a traced one, and so not its own."""
-    found: list[Any] = []
+    found: list[np.ndarray] = []
     for value in jax.tree_util.tree_leaves([list(equation.params.values()) for equation in jaxpr.eqns]):
-        inner = getattr(value, "jaxpr", value)
-        if hasattr(inner, "eqns"):
-            found += [*getattr(value, "consts", ()), *_hidden(inner)]
+        if isinstance(value, ClosedJaxpr):
+            found += [*value.consts, *_hidden(value.jaxpr)]
+        elif isinstance(value, Jaxpr):
+            found += _hidden(value)
     return found

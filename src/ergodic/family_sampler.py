@@ -144,7 +144,7 @@ class FamilyDraws:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> Draws:
-        """One member's draws."""
+        """The draws of one member, as ordinary ones."""
         at, sampler = range(len(self))[index], self.samplers[index]
         return Draws(
             sampler.target,

@@ -24,7 +24,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -47,6 +47,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 """The shapes of a file's arrays, by their path below ``params/``."""
 
 
+@runtime_checkable
 class Chart(Protocol):
     """Coordinates z of the position, in which the target is nearly N(0, I); a NamedTuple of arrays.
 
@@ -66,6 +67,7 @@ class Chart(Protocol):
         ...
 
 
+@runtime_checkable
 class Initial(Protocol):
     """P0: a distribution with tractable sampling, density and entropy; a NamedTuple of arrays."""
 
@@ -78,27 +80,26 @@ class Initial(Protocol):
         ...
 
     def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles"]:
-        """log p0(x), normalised."""
+        """log p0(x), normalised, of every particle."""
         ...
 
     def entropy(self) -> Float[Array, ""]:
-        """H(P0) in nats."""
+        """The entropy H(P0), in nats."""
         ...
 
 
-Params = TypeVar("Params", contravariant=True)
-
-
-class Kernel(Protocol[Params]):
+@runtime_checkable
+class Kernel(Protocol):
     """One kind of MCMC transition: a frozen, hashable configuration that moves a whole ensemble, given parameters."""
 
     def transition(
-        self, density: BatchedDensity, params: Params, ensemble: Ensemble, key: Array
+        self, density: BatchedDensity, params: PyTree, ensemble: Ensemble, key: Array
     ) -> tuple[Ensemble, Info]:
         """Move every particle once; π is left invariant."""
         ...
 
 
+@runtime_checkable
 class AnyTarget(Protocol):
     """What methods ask of a target; `Target` has it, and so has every member of a `Family`."""
 
@@ -217,7 +218,7 @@ class Chained(Independent):
 
     @abstractmethod
     def start(self, params: PyTree) -> Initial:
-        """P0."""
+        """P0, from which every run starts."""
 
     @abstractmethod
     def transitions(self, params: PyTree) -> int:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from .runtime.validation import positive_int
 from .target import Target
 
 
+@runtime_checkable
 class Certifies(Protocol):
     """What `Sampler.certify` delegates to."""
 

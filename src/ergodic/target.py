@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +25,10 @@ from .kernels.ensemble import BatchedDensity
 from .runtime.errors import TargetError
 from .runtime.validation import finite_float
 
-LogDensity = Callable[[Any], Array]
+LogDensity = Callable[[PyTree], Array]
 
 
-def leaf_name(path: Any) -> str:
+def leaf_name(path: tuple[object, ...]) -> str:
     """What a leaf at this path of a pytree is called: ``a.b``, or ``x`` for a bare array."""
     return jax.tree_util.keystr(path, simple=True, separator=".") or "x"
 
@@ -37,13 +37,13 @@ def leaf_name(path: Any) -> str:
 class Layout:
     """How a pytree position lies in a flat vector of ``dim`` values, leaves one after the other, each row-major."""
 
-    treedef: Any
+    treedef: jax.tree_util.PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
     paths: tuple[str, ...]
     dtype: np.dtype
 
     @staticmethod
-    def of(like: Any) -> Layout:
+    def of(like: PyTree) -> Layout:
         """Read the layout from an example position; every leaf must be real, and all of one floating dtype."""
         leaves, treedef = jax.tree_util.tree_flatten_with_path(like)
         if not leaves:
@@ -98,7 +98,7 @@ class Layout:
             for index in np.ndindex(*shape)
         )
 
-    def unravel(self, flat: Any) -> Any:
+    def unravel(self, flat: PyTree) -> PyTree:
         """Cut ``(..., dim)`` into a pytree whose leaves keep the leading axes; NumPy in, NumPy out."""
         leaves, at = [], 0
         for shape, size in zip(self.shapes, self.sizes, strict=True):
@@ -106,7 +106,7 @@ class Layout:
             at += size
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
 
-    def ravel(self, position: Any) -> Float[Array, "dim"]:
+    def ravel(self, position: PyTree) -> Float[Array, "dim"]:
         """Lay one pytree position out as a flat vector."""
         leaves = jax.tree_util.tree_leaves(position)
         return jnp.concatenate([jnp.asarray(leaf, self.dtype).reshape(-1) for leaf in leaves])
@@ -127,7 +127,7 @@ class Density:
 
     function: LogDensity
     layout: Layout
-    minibatch: Callable[[Any, Array], Array] | None = None
+    minibatch: Callable[[PyTree, Array], Array] | None = None
 
     def __call__(self, position: Float[Array, "dim"]) -> Float[Array, ""]:
         """log π*(x) of one flat position."""
@@ -200,7 +200,7 @@ class Reference(NamedTuple):
         """E of the square, ``(D,)``."""
         return self.mean**2 + self.sd**2
 
-    def columns(self, constrained: Mapping[str, Any]) -> np.ndarray:
+    def columns(self, constrained: Mapping[str, np.ndarray]) -> np.ndarray:
         """Constrained draws (as `Draws.position`: a leading axis of draws) laid out as the columns here, ``(n, D)``."""
         parts = [np.asarray(constrained[name], np.float64) for name in self.variables]
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
@@ -219,15 +219,15 @@ class Model(NamedTuple):
 
     dims: Mapping[str, Sequence[str]] = {}
     """Names of the dimensions of constrained values and of observed data, by variable."""
-    coords: Mapping[str, Sequence[Any]] = {}
+    coords: Mapping[str, Sequence[object]] = {}
     """Labels along a named dimension."""
     observed: Mapping[str, np.ndarray] = {}
     """Observed data, by site."""
     constant: Mapping[str, np.ndarray] = {}
     """Data that were conditioned on, by name."""
-    log_likelihood: Callable[[Any], dict[str, Array]] | None = None
+    log_likelihood: Callable[[PyTree], dict[str, Array]] | None = None
     """``log_likelihood(position)``: log p(y_i | x) of every observation, by site, of one unconstrained position."""
-    predictive: Callable[[Any, Array], dict[str, Array]] | None = None
+    predictive: Callable[[PyTree, Array], dict[str, Array]] | None = None
     """``predictive(position, key)``: data simulated from one unconstrained position, by site."""
 
 
@@ -253,9 +253,9 @@ class Target:
     def __init__(
         self,
         logdensity: LogDensity,
-        like: Any,
+        like: PyTree,
         *,
-        constrain: Callable[[Any], Any] | None = None,
+        constrain: Callable[[PyTree], PyTree] | None = None,
         names: Sequence[str] | None = None,
         name: str | None = None,
         truth: Truth | Callable[[], Truth] | None = None,
@@ -263,7 +263,7 @@ class Target:
         prior: DiagonalGaussian | None = None,
         prior_entropy: float | None = None,
         model: Model | None = None,
-        minibatch: Callable[[Any, Array], Array] | None = None,
+        minibatch: Callable[[PyTree, Array], Array] | None = None,
     ):
         if not callable(logdensity):
             raise TargetError(f"logdensity must be a function of a position, not a {type(logdensity).__name__}")
@@ -334,7 +334,7 @@ class Target:
         return f"Target('{self.name}', dim={self.dim}, like=({self.layout}))"
 
 
-def _check_scalar(out: Any, what: str, dtype: np.dtype) -> None:
+def _check_scalar(out: PyTree, what: str, dtype: np.dtype) -> None:
     """Refuse, before anything runs, what is not one real number of the declared dtype."""
     if not hasattr(out, "shape"):
         raise TargetError(f"{what} returned a {type(out).__name__}; it must return one real number")
@@ -351,15 +351,15 @@ def _check_scalar(out: Any, what: str, dtype: np.dtype) -> None:
         )
 
 
-def _check_constrain(constrain: Any, layout: Layout) -> None:
+def _check_constrain(constrain: PyTree, layout: Layout) -> None:
     if not callable(constrain):
         raise TargetError(f"constrain must be a function of a position, not a {type(constrain).__name__}")
     _abstract(lambda flat: constrain(layout.unravel(flat)), layout, "constrain")
 
 
-def _abstract(function: Callable, layout: Layout, what: str) -> Any:
+def _abstract(function: Callable, layout: Layout, what: str) -> PyTree:
     """The shape of what a user's function returns, found without running it."""
-    position: Any = jax.ShapeDtypeStruct((layout.dim,), layout.dtype)  # type: ignore[no-untyped-call]
+    position: PyTree = jax.ShapeDtypeStruct((layout.dim,), layout.dtype)  # type: ignore[no-untyped-call]
     try:
         return jax.eval_shape(function, position)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""HMC in affine coordinates: exact where it must be exact, for every form of metric."""
+"""HMC in affine coordinates: exact where it must be exact, for every form of chart."""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.charts.linear import Dense, Diagonal, LowRank
+from ergodic.charts import DenseChart, DiagonalChart, LowRankChart
 from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams, along, landed
-from ergodic.kernels.leapfrog import leapfrog
+from ergodic.kernels.leapfrog import integrate, leapfrog
 from statistics_ergodic import two_sample_p, z_of_mean
 
 N = 50_000
@@ -28,20 +28,20 @@ def gumbel_target():
     return target, draw
 
 
-def metrics(dtype=jnp.float32):
+def charts(dtype=jnp.float32):
     """One of each form, none of them symmetric about anything."""
     root = np.array([[1.2, 0.1], [-0.3, 0.8]])
     dense = (root, np.linalg.inv(root), np.linalg.slogdet(root)[1])
     low_rank = ([1.3, 0.7], np.array([[0.6], [0.8]]), [0.6])
     return {
-        "diagonal": Diagonal(jnp.asarray([1.3, 0.7], dtype)),
-        "low rank": LowRank(*(jnp.asarray(part, dtype) for part in low_rank)),
-        "dense": Dense(*(jnp.asarray(part, dtype) for part in dense)),
+        "diagonal": DiagonalChart(jnp.asarray([1.3, 0.7], dtype)),
+        "low rank": LowRankChart(*(jnp.asarray(part, dtype) for part in low_rank)),
+        "dense": DenseChart(*(jnp.asarray(part, dtype) for part in dense)),
     }
 
 
-def params(metric, step=0.9, leapfrogs=3):
-    return AffineParams(jnp.asarray(step, metric[0].dtype), jnp.int32(leapfrogs), metric)
+def params(chart, step=0.9, leapfrogs=3):
+    return AffineParams(jnp.asarray(step, chart[0].dtype), jnp.int32(leapfrogs), chart)
 
 
 def moved(density, params, ensemble, key=0):
@@ -53,7 +53,7 @@ def stationary(request):
     target, draw = gumbel_target()
     density = target.density.batched
     before = start(density, draw(jax.random.key(0), N))
-    after, info = moved(density, params(metrics()[request.param]), before, 1)
+    after, info = moved(density, params(charts()[request.param]), before, 1)
     return target, draw, before, after, info
 
 
@@ -75,14 +75,14 @@ def test_the_change_of_moments_is_noise(stationary):
 def test_the_stationarity_test_has_power():
     """It can fail: were every proposal accepted, exact draws would be moved away from the target."""
     target, draw = gumbel_target()
-    metric, density = metrics()["dense"], target.density.batched
+    chart, density = charts()["dense"], target.density.batched
 
     @jax.jit
     def unadjusted(x, r):
         before = start(density, x)
-        field, here = along(density, metric, before)
-        there, _ = leapfrog(field, here, r, jnp.full((N, 1), 0.9), jnp.ones((N, 1)), 3)
-        return landed(metric, before, there).position
+        field, here = along(density, chart, before)
+        there, _ = integrate(field, here, r, jnp.full((N, 1), 0.9), jnp.ones((N, 1)), 3)
+        return landed(chart, before, there).position
 
     x = np.asarray(unadjusted(draw(jax.random.key(0), N), jax.random.normal(jax.random.key(1), (N, 2))))
     assert two_sample_p(x[np.isfinite(x).all(axis=1)], draw(jax.random.key(2), N)) < 1e-6
@@ -106,24 +106,24 @@ def test_accepted_as_often_as_the_energy_says(stationary):
     assert abs((np.sum(np.asarray(info.accepted)) - p.sum()) / np.sqrt(np.sum(p * (1 - p)))) < 4.5
 
 
-def flow(metric, step, count):
+def flow(chart, step, count):
     """(x, r) to (x', r') along one trajectory, one particle."""
     density = gumbel_target()[0].density.batched
 
     def run(state):
         x, r = state[None, :2], state[None, 2:]
         ensemble = start(density, x)
-        field, here = along(density, metric, ensemble)
-        there, end = leapfrog(field, here, r, jnp.full((1, 1), step), jnp.ones((1, 1)), count)
-        return jnp.concatenate([landed(metric, ensemble, there).position[0], end[0]])
+        field, here = along(density, chart, ensemble)
+        there, end = integrate(field, here, r, jnp.full((1, 1), step), jnp.ones((1, 1)), count)
+        return jnp.concatenate([landed(chart, ensemble, there).position[0], end[0]])
 
     return run
 
 
 @pytest.mark.parametrize("form", ["diagonal", "low rank", "dense"])
 def test_trajectories_are_reversible_and_keep_volume(x64, form):
-    run = jax.jit(flow(metrics(jnp.float64)[form], 0.2, jnp.int32(9)))
-    jacobian = jax.jit(jax.jacfwd(flow(metrics(jnp.float64)[form], 0.2, 9)))
+    run = jax.jit(flow(charts(jnp.float64)[form], 0.2, jnp.int32(9)))
+    jacobian = jax.jit(jax.jacfwd(flow(charts(jnp.float64)[form], 0.2, 9)))
     flip = jnp.asarray([1.0, 1.0, -1.0, -1.0])
     for state in np.random.default_rng(0).normal(size=(3, 4)):
         state = jnp.asarray(state)
@@ -136,24 +136,24 @@ def test_trajectories_are_reversible_and_keep_volume(x64, form):
 def test_it_is_plain_hmc_of_the_target_in_other_coordinates(x64):
     """With A a matrix, the trajectory is A times that of log π*(A z) with unit mass."""
     density = gumbel_target()[0].density.batched
-    metric = metrics(jnp.float64)["dense"]
+    chart = charts(jnp.float64)["dense"]
     x, r = (jnp.asarray(part) for part in np.random.default_rng(1).normal(size=(2, 6, 2)))
 
     def in_z(z):
-        value, gradient = density(z @ metric.root.T)
-        return value, gradient @ metric.root
+        value, gradient = density(z @ chart.root.T)
+        return value, gradient @ chart.root
 
     @jax.jit
     def both(x, r, count):
         steps = jnp.full((6, 1), 0.3)
-        expected = leapfrog(in_z, start(in_z, metric.whiten(x)), r, steps, jnp.ones((6, 1)), 5)
+        expected = leapfrog(in_z, start(in_z, chart.whiten(x)), r, steps, jnp.ones((6, 1)), 5)
         ensemble = start(density, x)
-        field, here = along(density, metric, ensemble)
-        there, end = leapfrog(field, here, r, steps, jnp.ones((6, 1)), count)
-        return expected, (landed(metric, ensemble, there), end)
+        field, here = along(density, chart, ensemble)
+        there, end = integrate(field, here, r, steps, jnp.ones((6, 1)), count)
+        return expected, (landed(chart, ensemble, there), end)
 
     (expected, momentum), (got, end) = both(x, r, jnp.int32(5))
-    np.testing.assert_allclose(got.position, expected.position @ metric.root.T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(got.position, expected.position @ chart.root.T, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(end, momentum, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(got.logdensity, expected.logdensity, rtol=1e-10)
     np.testing.assert_allclose(got.gradient, density(got.position)[1], rtol=1e-9)
@@ -168,13 +168,13 @@ def test_another_number_of_leapfrogs_is_the_same_program():
         return -1e-6 * jnp.sum(x**2)
 
     density = eg.Target(logdensity, like=jnp.zeros(2)).density.batched
-    kernel, metric = AffineHMC(jitter=0.0), metrics()["diagonal"]
+    kernel, chart = AffineHMC(jitter=0.0), charts()["diagonal"]
     move = jax.jit(lambda p, ensemble, key: kernel.transition(density, p, ensemble, key)[0].position)
     begin = start(density, jnp.zeros((8, 2)))
-    one = move(params(metric, 0.1, 1), begin, jax.random.key(0))
+    one = move(params(chart, 0.1, 1), begin, jax.random.key(0))
     before = len(traces)
     for count in (2, 7, 40):  # all but free: distance grows with the number
-        far = move(params(metric, 0.1, count), begin, jax.random.key(0))
+        far = move(params(chart, 0.1, count), begin, jax.random.key(0))
         np.testing.assert_allclose(far, count * one, rtol=1e-3)
     assert len(traces) == before
 
@@ -191,7 +191,7 @@ def test_what_is_not_finite_is_never_accepted():
     """log x has no value left of zero: proposals there stay put, and are reported as divergences."""
     density = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(1)).density.batched
     begin = start(density, jnp.full((256, 1), 0.5))
-    end, info = moved(density, params(Diagonal(jnp.ones(1)), 2.0, 2), begin)
+    end, info = moved(density, params(DiagonalChart(jnp.ones(1)), 2.0, 2), begin)
     lost = np.asarray(info.diverged)
     assert lost.any()
     assert np.all(np.isfinite(end.position)) and np.all(np.isfinite(end.logdensity))
@@ -203,7 +203,7 @@ def test_what_is_not_finite_is_never_accepted():
 def test_from_outside_the_support_the_first_way_in_is_taken():
     density = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(1)).density.batched
     begin = start(density, jnp.full((256, 1), -0.2))
-    end, _ = moved(density, params(Diagonal(jnp.ones(1)), 1.0, 1), begin)
+    end, _ = moved(density, params(DiagonalChart(jnp.ones(1)), 1.0, 1), begin)
     x, value = np.asarray(end.position)[:, 0], np.asarray(end.logdensity)
     assert (x > 0).any() and np.all(np.isfinite(value[x > 0]))
     assert np.all(x[x <= 0] == np.float32(-0.2))
@@ -212,6 +212,6 @@ def test_from_outside_the_support_the_first_way_in_is_taken():
 def test_a_large_drop_in_energy_is_not_a_divergence():
     density = eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(2)).density.batched
     begin = start(density, jnp.full((64, 2), 1e3))
-    _, info = moved(density, params(Diagonal(jnp.ones(2)), 1.0, 1), begin)
+    _, info = moved(density, params(DiagonalChart(jnp.ones(2)), 1.0, 1), begin)
     assert np.all(np.asarray(info.energy_error) < -1e4)
     assert not np.any(info.diverged) and np.all(info.accepted)

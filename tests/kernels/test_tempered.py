@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodic.charts.linear import Dense, Diagonal
+from ergodic.charts import DenseChart, DiagonalChart
 from ergodic.initial import DiagonalGaussian
 from ergodic.initial.mixture import KernelMixture
 from ergodic.kernels import Ensemble, start
@@ -27,7 +27,7 @@ def mixture():
     rng = np.random.default_rng(0)
     root = np.tril(rng.normal(size=(DIM, DIM))) + 2 * np.eye(DIM)
     parts = root, np.linalg.inv(root), np.linalg.slogdet(root)[1]
-    return KernelMixture(jnp.asarray(rng.normal(size=(4, DIM))), Dense(*(jnp.asarray(part) for part in parts)))
+    return KernelMixture(jnp.asarray(rng.normal(size=(4, DIM))), DenseChart(*(jnp.asarray(part) for part in parts)))
 
 
 def gaussian():
@@ -81,7 +81,7 @@ def test_tempering_is_undone(x64, initial, beta):
 
 def test_a_transition_at_beta_gives_back_what_belongs_to_the_new_position(x64):
     p0, beta = mixture(), jnp.asarray(0.2)
-    params = AffineParams(jnp.asarray(0.3), jnp.int32(3), Diagonal(jnp.ones(DIM)))
+    params = AffineParams(jnp.asarray(0.3), jnp.int32(3), DiagonalChart(jnp.ones(DIM)))
 
     @jax.jit
     def move(x, key):

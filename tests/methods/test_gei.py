@@ -10,7 +10,7 @@ from safetensors.numpy import save as to_bytes
 from scipy import special
 
 import ergodic as eg
-from ergodic.charts.linear import Dense, LowRank
+from ergodic.charts import DenseChart, LowRankChart
 from ergodic.runtime import files, sampler_files
 from statistics_ergodic import z_of_mean
 
@@ -72,7 +72,7 @@ def three_modes():
 
 @pytest.fixture(scope="module")
 def wide():
-    """Two hundred dimensions: more than a quarter of the particles, so the metric is low-rank."""
+    """Two hundred dimensions: more than a quarter of the particles, so the chart is low-rank."""
     scale = np.geomspace(0.1, 10, 200).astype(np.float32)
     u = np.random.default_rng(0).normal(size=200).astype(np.float32)
     u /= np.linalg.norm(u)
@@ -217,17 +217,17 @@ def put(name, array):
         drop("params/schedule/step"),
         drop("params/schedule/leapfrogs"),
         drop("params/initial/centres"),
-        drop("params/initial/metric/root"),
-        drop("params/metrics/root"),
-        drop("params/metrics/inverse"),
+        drop("params/initial/chart/root"),
+        drop("params/charts/root"),
+        drop("params/charts/inverse"),
         put("params/schedule/step", np.zeros((), np.float32)),
         put("params/schedule/leapfrogs", np.ones(3, np.int32)),
         put("params/schedule/which", np.zeros((2, 2), np.int32)),
         put("params/schedule/beta", np.ones(3, np.float32)),
         put("params/initial/centres", np.zeros((4, 7), np.float32)),
-        put("params/metrics/root", np.zeros((1, 9, 9), np.float32)),
-        put("params/metrics/root", np.zeros((), np.float32)),
-        put("params/metrics/vectors", np.zeros((1, 3, 2), np.float32)),
+        put("params/charts/root", np.zeros((1, 9, 9), np.float32)),
+        put("params/charts/root", np.zeros((), np.float32)),
+        put("params/charts/vectors", np.zeros((1, 3, 2), np.float32)),
         lambda header, _: header["config"].update(particles=-3),
         lambda header, _: header["config"].update(wings=2),
     ],
@@ -291,7 +291,7 @@ def test_log_z_of_a_plain_sampler_by_annealing_from_its_particles(fits):
 def test_two_hundred_dimensions_with_a_low_rank_metric(wide):
     """Means and variances: |z| < 5.5 for 402 of them, probability of failure 1.6e-5 where there is no bias."""
     sampler, scale, u = wide
-    assert isinstance(sampler.params.metrics, LowRank) and isinstance(sampler.params.initial.metric, LowRank)
+    assert isinstance(sampler.params.charts, LowRankChart) and isinstance(sampler.params.initial.chart, LowRankChart)
     draws = sampler.sample(jax.random.key(1), 4000, progress=False)
     z = draws.unconstrained.astype(np.float64) / scale
     along = z @ u.astype(np.float64)
@@ -302,7 +302,7 @@ def test_two_hundred_dimensions_with_a_low_rank_metric(wide):
 
 
 def test_few_dimensions_have_a_dense_metric(fits):
-    assert isinstance(fits("skewed").params.metrics, Dense)
+    assert isinstance(fits("skewed").params.charts, DenseChart)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.charts.linear import Diagonal
+from ergodic.charts import DiagonalChart
 from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams
 from ergodic.tuning.greedy import FINE, REPEAT, SEARCH, TRANSIENT, advance, begin
+from ergodic.tuning.greedy_settings import GreedySettings
 
 DIM, N = 5, 400
 KERNEL = AffineHMC()
-UNIT = Diagonal(jnp.ones(DIM))
+UNIT = DiagonalChart(jnp.ones(DIM))
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +25,12 @@ def normal():
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def stepped(density, walk, metric, mode, t, key):
-    return advance(KERNEL, density, walk, metric, mode, t, jax.random.fold_in(key, t))
+def stepped(density, walk, chart, mode, t, key):
+    return advance(KERNEL, GreedySettings(), density, walk, chart, mode, t, jax.random.fold_in(key, t))
 
 
-def go(density, walk, mode, t=0, metric=UNIT, key=0):
-    walk, chosen = stepped(density, walk, metric, np.int32(mode), np.int32(t), jax.random.key(key))
+def go(density, walk, mode, t=0, chart=UNIT, key=0):
+    walk, chosen = stepped(density, walk, chart, jnp.int32(mode), jnp.int32(t), jax.random.key(key))
     return walk, jax.device_get(chosen)
 
 
@@ -51,12 +52,12 @@ def test_a_transient_step_goes_a_quarter_of_a_period_and_a_repetition_as_far_as_
     walk = at_target(normal, 0.2)
     _, chosen = go(normal, walk, TRANSIENT)
     assert chosen.leapfrogs == chosen.gradients == 8
-    _, chosen = go(normal, walk._replace(length=np.int32(3)), REPEAT)
+    _, chosen = go(normal, walk._replace(length=jnp.int32(3)), REPEAT)
     assert chosen.leapfrogs == chosen.gradients == 3
 
 
 def test_a_fine_step_goes_as_far_in_four_times_as_many(normal):
-    walk = at_target(normal, 0.4)._replace(length=np.int32(3))
+    walk = at_target(normal, 0.4)._replace(length=jnp.int32(3))
     after, chosen = go(normal, walk, FINE)
     assert chosen.leapfrogs == chosen.gradients == 12 and float(chosen.step) == pytest.approx(0.1)
     assert chosen.acceptance > 0.95 and not chosen.dead
@@ -65,9 +66,9 @@ def test_a_fine_step_goes_as_far_in_four_times_as_many(normal):
 
 def test_the_ensemble_is_moved_as_the_kernel_moves_it(normal):
     """For the same key a repetition is the kernel's own transition, whatever was looked at on the way."""
-    walk = at_target(normal, 0.7)._replace(length=np.int32(4))
+    walk = at_target(normal, 0.7)._replace(length=jnp.int32(4))
     key = jax.random.key(3)
-    moved, chosen = stepped(normal, walk, UNIT, np.int32(REPEAT), np.int32(0), key)
+    moved, chosen = stepped(normal, walk, UNIT, jnp.int32(REPEAT), jnp.int32(0), key)
     params = AffineParams(jnp.float32(0.7), jnp.int32(4), UNIT)
     after, info = KERNEL.transition(normal, params, walk.ensemble, jax.random.fold_in(key, 0))
     assert 0 < np.mean(info.accepted) < 1
@@ -113,9 +114,9 @@ def test_careful_steps_free_particles_that_are_stuck():
     density = eg.Target(cliff, like=jnp.zeros(1)).density.batched
     x = np.abs(np.random.default_rng(0).normal(size=(N, 1))).astype(np.float32)
     x[:8] = -1.6
-    unit = Diagonal(jnp.ones(1))
+    unit = DiagonalChart(jnp.ones(1))
     walk, careful = begin(start(density, jnp.asarray(x)), 0.9), []
-    walk = walk._replace(length=np.int32(2))
+    walk = walk._replace(length=jnp.int32(2))
     for t in range(9):
         walk, chosen = go(density, walk, REPEAT, t, unit)
     assert np.all(np.asarray(walk.ensemble.position)[:8] == np.float32(-1.6))  # no step of ordinary size does it
@@ -135,7 +136,7 @@ def test_what_is_not_finite_is_not_moved_to():
     density = eg.Target(lambda x: jnp.sum(jnp.log(x) - x), like=jnp.ones(1)).density.batched
     walk = begin(start(density, jnp.full((N, 1), 0.3)), 0.5)
     for t in range(4):
-        walk, _ = go(density, walk, SEARCH if t == 0 else REPEAT, t, Diagonal(jnp.ones(1)))
+        walk, _ = go(density, walk, SEARCH if t == 0 else REPEAT, t, DiagonalChart(jnp.ones(1)))
         assert np.all(np.asarray(walk.ensemble.position) > 0) and np.isfinite(walk.ensemble.logdensity).all()
 
 

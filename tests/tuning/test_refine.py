@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.charts.linear import Dense
+from ergodic.charts import DenseChart
 from ergodic.initial.mixture import KernelMixture
 from ergodic.kernels.affine import AffineHMC, AffineParams
 from ergodic.kernels.ensemble import start
@@ -24,15 +24,15 @@ def quartic(x):
     return -jnp.sum(x**4) + x[0] * x[1] ** 2 + 0.3 * x[0]
 
 
-def metric(dtype):
+def chart(dtype):
     root = np.array([[0.8, 0.0], [0.3, 0.6]])
     parts = (root, np.linalg.inv(root), np.log(np.linalg.det(root)))
-    return Dense(*(jnp.asarray(part, dtype) for part in parts))
+    return DenseChart(*(jnp.asarray(part, dtype) for part in parts))
 
 
 def fixed(dtype):
     centres = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)) * 0.3, dtype)
-    return Fixed(KernelMixture(centres, metric(dtype).times(0.5)), jnp.array([3, 1, 4], jnp.int32), metric(dtype))
+    return Fixed(KernelMixture(centres, chart(dtype).times(0.5)), jnp.array([3, 1, 4], jnp.int32), chart(dtype))
 
 
 def tuned(step, dtype):
@@ -42,12 +42,12 @@ def tuned(step, dtype):
 def test_a_proposal_is_the_kernels_own():
     target = eg.Target(quartic, like=jnp.zeros(2))
     ensemble = start(target.density.batched, 0.3 * jax.random.normal(KEY, (50, 2)))
-    params = AffineParams(jnp.float32(0.4), jnp.int32(3), metric(jnp.float32))
+    params = AffineParams(jnp.float32(0.4), jnp.int32(3), chart(jnp.float32))
 
     @jax.jit
     def both(ensemble):
         steps = jnp.full(2, params.step)
-        move = propose(KERNEL, target.density.batched, params.metric, steps, params.leapfrogs, ensemble, KEY)
+        move = propose(KERNEL, target.density.batched, params.chart, steps, params.leapfrogs, ensemble, KEY)
         return move, *KERNEL.transition(target.density.batched, params, ensemble, KEY)
 
     move, moved, info = both(ensemble)
@@ -84,7 +84,7 @@ def test_gradient_of_a_linear_target_is_that_of_differences(x64):
 
 
 def test_a_stretched_metric_is_one():
-    found = stretched(metric(jnp.float32), jnp.array([0.5, -0.2]))
+    found = stretched(chart(jnp.float32), jnp.array([0.5, -0.2]))
     x = jax.random.normal(KEY, (4, 2))
     np.testing.assert_allclose(found.whiten(found.push(x)), x, rtol=1e-5)
     np.testing.assert_allclose(found.log_det, np.log(np.linalg.det(found.root)), rtol=1e-5)

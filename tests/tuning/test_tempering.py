@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.charts.linear import Dense, LowRank
+from ergodic.charts import DenseChart, LowRankChart
 from ergodic.kernels.affine import AffineHMC
-from ergodic.methods.gei import params_of_tempered
+from ergodic.methods.schedule import params_of_tempered
 from ergodic.sampler import Sampler
-from ergodic.tuning.tempering import anneal, gaussian_around
+from ergodic.tuning.greedy_settings import GreedySettings
+from ergodic.tuning.tempering import gaussian_around, through_temperatures
 
 PARTICLES, DRAWS = 256, 4000
 CENTRES = np.array([[-8.0, 0.0], [6.0, 6.0], [5.0, -9.0]], np.float32)
@@ -31,7 +32,8 @@ def skewed(x):
 
 def annealed(target, around, key=0):
     """A schedule from one Gaussian around some positions, and draws along it."""
-    way = anneal(target.density, AffineHMC(), gaussian_around(around), jax.random.key(key), particles=PARTICLES)
+    initial, start_key = gaussian_around(around), jax.random.key(key)
+    way = through_temperatures(target, AffineHMC(), GreedySettings(), initial, start_key, particles=PARTICLES)
     return way, Sampler(target, eg.GEI(), params_of_tempered(way)).sample(jax.random.key(key + 1), DRAWS)
 
 
@@ -49,7 +51,7 @@ def test_a_way_is_whole(three_modes):
     assert way.arrived and way.beta[-1] == 1
     assert np.all(np.diff(way.beta) >= 0) and way.beta[0] > 0
     assert steps == len(way.which) == len(way.chosen.step) == len(way.chosen.leapfrogs)
-    assert way.which.max() + 1 == len(way.metrics.root) and isinstance(way.metrics, Dense)
+    assert way.which.max() + 1 == len(way.charts.root) and isinstance(way.charts, DenseChart)
     assert not way.chosen.dead.any() and np.all(way.chosen.leapfrogs >= 1)
     assert way.gradients == way.depth * PARTICLES
     assert draws.kind == "weighted" and 0.2 * DRAWS < draws.effective_size() <= DRAWS
@@ -107,14 +109,14 @@ def test_log_z_where_metrics_are_low_rank():
     target = eg.Target(lambda x: -0.5 * jnp.sum((x / jnp.asarray(sd)) ** 2), like=jnp.zeros(70))
     around = (np.random.default_rng(2).normal(size=(PARTICLES, 70)) * sd).astype(np.float32)
     way, draws = annealed(target, around)
-    assert isinstance(way.metrics, LowRank) and isinstance(way.initial.metric, LowRank)
+    assert isinstance(way.charts, LowRankChart) and isinstance(way.initial.chart, LowRankChart)
     check_log_z(draws, np.log(sd.astype(np.float64)).sum() + 35 * np.log(2 * np.pi))
 
 
 def test_one_gaussian_around_an_ensemble_is_wider_than_it():
     x = np.random.default_rng(0).normal(size=(400, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 3.0]])
     initial = gaussian_around(x.astype(np.float32))
-    root = np.asarray(initial.metric.root, np.float64)
+    root = np.asarray(initial.chart.root, np.float64)
     np.testing.assert_allclose(initial.centres[0], x.mean(axis=0), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(root @ root.T, 1.25**2 * np.cov(x.T), rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(initial.metric.log_det, np.linalg.slogdet(root)[1], rtol=1e-4)
+    np.testing.assert_allclose(initial.chart.log_det, np.linalg.slogdet(root)[1], rtol=1e-4)

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.charts.fitting import metric_of
+from ergodic.charts.fitting import chart_of
 from ergodic.initial import diagonal
 from ergodic.initial.mixture import KernelMixture
-from ergodic.kernels import Ensemble
 from ergodic.kernels.affine import AffineHMC
-from ergodic.tuning.walking import pilot, prune, remembered, rescued, retune, still
+from ergodic.tuning.forgetting import Particles, remembered, still
+from ergodic.tuning.greedy_settings import GreedySettings
+from ergodic.tuning.walking import Way, pilot, prune, rescued, retune
 
-KERNEL, N = AffineHMC(), 128
+N, SETTINGS = 128, GreedySettings()
+
+
+def way(target):
+    return Way.on(target, AffineHMC(), SETTINGS)
 
 
 def starts(dim):
@@ -21,7 +26,7 @@ def starts(dim):
 
 
 def piloted(target, particles=N, most=96, key=0):
-    return pilot(target, KERNEL, starts(target.dim), jax.random.key(key), particles=particles, most=most)
+    return pilot(way(target), starts(target.dim), jax.random.key(key), particles=particles, most=most)
 
 
 def gaussian(mean, sd):
@@ -47,7 +52,7 @@ def test_the_pilot_finds_the_target_from_a_bad_start(case):
     target, mean, sd = HARD[case]
     found = piloted(target)
     x = np.asarray(found.walk.ensemble.position, np.float64)
-    assert found.settled and np.isfinite(found.walk.ensemble.logdensity).all()
+    assert found.settled.all() and np.isfinite(found.walk.ensemble.logdensity).all()
     assert np.abs((x.mean(axis=0) - mean) / sd).max() < 0.5
     assert np.abs(np.log(x.std(axis=0) / sd)).max() < np.log(1.5)
     assert found.depth >= sum(int(count) for count in found.chosen.leapfrogs)
@@ -72,8 +77,8 @@ def test_the_widest_start_that_is_as_good_goes_on():
     """From the wide start both tails of a wide target are reached at once; a narrow one is not preferred to it."""
     target = gaussian([0.0, 0.0], [1.0, 1.0])
     wide, narrow = (diagonal(0.0, scale, 2, np.float32) for scale in (1.0, 1e-3))
-    one = pilot(target, KERNEL, [wide, narrow], jax.random.key(0), particles=N, most=8)
-    alone = pilot(target, KERNEL, [wide], jax.random.key(0), particles=N, most=8)
+    one = pilot(way(target), [wide, narrow], jax.random.key(0), particles=N, most=8)
+    alone = pilot(way(target), [wide], jax.random.key(0), particles=N, most=8)
     np.testing.assert_array_equal(one.walk.ensemble.position, alone.walk.ensemble.position)
     assert one.gradients > alone.gradients
 
@@ -83,11 +88,11 @@ def two_modes(x):
 
 
 def around(position, target):
-    """P0 around exact draws, and a metric of them."""
+    """P0 around exact draws, and a chart of them."""
     position = position.astype(np.float32)
     gradient = np.asarray(target.density.batched(jnp.asarray(position))[1])
-    metric = metric_of(position, gradient)
-    return KernelMixture.around(position, metric), metric
+    chart = chart_of(position, gradient)
+    return KernelMixture.around(position, chart), chart
 
 
 @pytest.fixture(scope="module")
@@ -95,15 +100,15 @@ def one_mode():
     """A walk that settles, its density and its P0."""
     target = gaussian([0.0, 1.0], [1.0, 3.0])
     position = np.random.default_rng(0).normal(size=(N, 2)) * [1.0, 3.0] + [0.0, 1.0]
-    initial, metric = around(position, target)
+    initial, chart = around(position, target)
     key = jax.random.key(0)
-    return target, initial, retune(target.density, KERNEL, initial, metric, 0.5, key, particles=N, most=96)
+    return target, initial, retune(way(target), [initial], [chart], 0.5, key, particles=N, most=96)
 
 
 def test_particles_of_one_mode_forget_where_they_started(one_mode):
     _, _, walked = one_mode
     steps = len(walked.chosen.step)
-    assert walked.settled and walked.memory < 3.8 / np.sqrt(N)
+    assert walked.settled.all() and walked.memory[0] < 3.8 / np.sqrt(N)
     assert 8 <= steps < 96
     assert not walked.chosen.dead.any() and np.all(walked.chosen.leapfrogs >= 1)
     assert walked.depth >= 1 + walked.chosen.leapfrogs.sum()
@@ -114,16 +119,16 @@ def test_particles_of_separate_modes_do_not():
     target = eg.Target(two_modes, like=jnp.zeros(2))
     rng = np.random.default_rng(0)
     position = rng.normal(size=(N, 2)) + np.where(rng.random((N, 1)) < 0.5, 12, -12)
-    initial, metric = around(position, target)
-    walked = retune(target.density, KERNEL, initial, metric, 0.5, jax.random.key(0), particles=N, most=16)
-    assert not walked.settled and walked.memory > 0.6
+    initial, chart = around(position, target)
+    walked = retune(way(target), [initial], [chart], 0.5, jax.random.key(0), particles=N, most=16)
+    assert not walked.settled.any() and walked.memory[0] > 0.6
     assert len(walked.chosen.step) <= 16
 
 
 def test_pruning_keeps_eight_steps_or_more_and_adds_its_cost(one_mode):
     target, initial, walked = one_mode
     long = walked._replace(chosen=type(walked.chosen)(*(np.tile(leaf, 3) for leaf in walked.chosen)))
-    pruned = prune(target.density, KERNEL, initial, long, jax.random.key(1))
+    pruned = prune(way(target), [initial], long, jax.random.key(1))
     kept = len(pruned.chosen.step)
     assert 8 <= kept < len(long.chosen.step)
     for one, other in zip(pruned.chosen, long.chosen, strict=True):
@@ -133,7 +138,7 @@ def test_pruning_keeps_eight_steps_or_more_and_adds_its_cost(one_mode):
 
 def test_a_walk_is_the_same_for_the_same_key(one_mode):
     target, initial, walked = one_mode
-    ways = (target.density, KERNEL, initial, walked.metric, 0.5)
+    ways = (way(target), [initial], walked.charts, 0.5)
     again, other = (retune(*ways, jax.random.key(k), particles=N, most=96) for k in (0, 1))
     np.testing.assert_array_equal(again.walk.ensemble.position, walked.walk.ensemble.position)
     np.testing.assert_array_equal(again.chosen.step, walked.chosen.step)
@@ -143,17 +148,17 @@ def test_a_walk_is_the_same_for_the_same_key(one_mode):
 def ensemble_of(rng, shift=0.0, scale=1.0):
     """Independent particles N(shift, scale²), as the target N(0, I) sees them."""
     x = (shift + scale * rng.normal(size=(N, 2))).astype(np.float32)
-    return Ensemble(x, -0.5 * (x**2).sum(axis=1), -x)
+    return Particles(x, -0.5 * (x**2).sum(axis=1), -x)
 
 
 def test_an_ensemble_that_still_moves_or_has_the_wrong_scale_is_not_still():
     rng = np.random.default_rng(1)
     right, wide = ensemble_of(rng), ensemble_of(rng, scale=1.6)
-    metric = metric_of(right.position, right.gradient)
-    assert not still(right, ensemble_of(rng, shift=1.0), metric)
-    assert not still(wide, ensemble_of(rng, scale=1.6), metric)  # averages stand, and E[z f] is not -1
-    assert remembered(right, right, metric) == pytest.approx(1)
-    assert remembered(right, ensemble_of(rng), metric) < 0.5
+    chart = chart_of(right.position, right.gradient)
+    assert not still(right, ensemble_of(rng, shift=1.0), chart, 1e-3)
+    assert not still(wide, ensemble_of(rng, scale=1.6), chart, 1e-3)  # averages stand, and E[z f] is not -1
+    assert remembered(right, right, chart) == pytest.approx(1)
+    assert remembered(right, ensemble_of(rng), chart) < 0.5
 
 
 def test_what_is_right_is_still_but_for_one_time_in_a_few_hundred():
@@ -162,7 +167,7 @@ def test_what_is_right_is_still_but_for_one_time_in_a_few_hundred():
     alarms = 0
     for _ in range(60):
         right = ensemble_of(rng)
-        alarms += not still(right, ensemble_of(rng), metric_of(right.position, right.gradient))
+        alarms += not still(right, ensemble_of(rng), chart_of(right.position, right.gradient), 1e-3)
     assert alarms <= 3
 
 
@@ -172,11 +177,11 @@ def test_rescue_replaces_what_is_nowhere_and_leaves_the_rest():
     gradient = np.zeros_like(x)
     gradient[5, 0] = np.inf
     rng = np.random.default_rng(0)
-    saved = rescued(Ensemble(x, value, gradient), 50.0, rng)
+    saved = rescued(Particles(x, value, gradient), 50.0, rng)
     np.testing.assert_array_equal(saved.position[:2], x[:2])
     assert {tuple(row) for row in saved.position[2:]} <= {tuple(row) for row in x[:2]}
     assert np.isfinite(saved.logdensity).all() and np.isfinite(saved.gradient).all()
-    patient = rescued(Ensemble(x, value, gradient), np.inf, rng)
+    patient = rescued(Particles(x, value, gradient), np.inf, rng)
     np.testing.assert_array_equal(patient.position[4], x[4])
-    lost = Ensemble(x, np.full(6, np.nan, np.float32), gradient)
+    lost = Particles(x, np.full(6, np.nan, np.float32), gradient)
     np.testing.assert_array_equal(rescued(lost, np.inf, rng).position, x)

@@ -31,7 +31,7 @@ class DenseChart(NamedTuple):
         return x @ self.inverse.T
 
     def log_volume(self) -> Float[Array, ""]:
-        """log|det A|."""
+        """log|det A|, by which densities in z and x differ."""
         return self.log_det
 
     def times(self, factor: float) -> DenseChart:

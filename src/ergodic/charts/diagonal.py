@@ -28,7 +28,7 @@ class DiagonalChart(NamedTuple):
         return x / self.scale[None, :]
 
     def log_volume(self) -> Float[Array, ""]:
-        """log|det A|."""
+        """log|det A|, by which densities in z and x differ."""
         return jnp.sum(jnp.log(self.scale))
 
     def times(self, factor: float) -> DiagonalChart:

@@ -39,7 +39,7 @@ class LowRankChart(NamedTuple):
         return self._along(x / self.scale[None, :], 1 / self.stretch)
 
     def log_volume(self) -> Float[Array, ""]:
-        """log|det A|."""
+        """log|det A|, by which densities in z and x differ."""
         return jnp.sum(jnp.log(self.scale)) + jnp.sum(jnp.log(self.stretch))
 
     def times(self, factor: float) -> LowRankChart:

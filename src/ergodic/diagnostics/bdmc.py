@@ -30,7 +30,7 @@ class Sandwich(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Upper minus lower."""
+        """How far the two bounds are apart."""
         return self.upper - self.lower
 
 

@@ -73,7 +73,7 @@ class Functions(NamedTuple):
         return Functions(frame, directions, ("log π*", *named, *(f"({name})²" for name in named)))
 
     def __call__(self, positions: np.ndarray, logdensity: np.ndarray) -> np.ndarray:
-        """Values ``(n, functions)``."""
+        """Their values at n positions, ``(n, functions)``."""
         linear = self.linear(positions)
         return np.concatenate([np.asarray(logdensity, np.float64)[:, None], linear, linear**2], axis=1)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..draws import Draws, summarising
 from ..runtime.arviz import available, ess, mcse
@@ -152,7 +153,7 @@ def coordinate_names(target: Target) -> list[str]:
     return names
 
 
-def constrained_shape(target: Target) -> Any:
+def constrained_shape(target: Target) -> PyTree:
     """The shapes of one constrained draw, found without making one."""
     flat: Any = jax.ShapeDtypeStruct((target.dim,), target.dtype)  # type: ignore[no-untyped-call]
     constrain = target.constrain or (lambda position: position)
@@ -213,7 +214,7 @@ class _Sums:
         return centre + shift, sd, mcse, ess
 
 
-def _rows(part: Part, chosen: Any) -> Part:
+def _rows(part: Part, chosen: np.ndarray | slice) -> Part:
     return Part(part.columns[chosen], None if part.log_weight is None else part.log_weight[chosen])
 
 

@@ -6,17 +6,16 @@ x0 = mean + scale * ε,    ε ~ N(0, I)            (the paper's f_φ0(ε), equat
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
+from ..protocols import AnyTarget
 from ..runtime.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ..target import Target
 
 
 class DiagonalGaussian(NamedTuple):
@@ -39,7 +38,7 @@ class DiagonalGaussian(NamedTuple):
         return (mean + np.exp(log_scale) * rng.normal(size=(particles, len(mean)))).astype(mean.dtype)
 
     def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles"]:
-        """log p0(x)."""
+        """log p0(x), normalised, of every particle."""
         z = (x - self.mean[None, :]) * jnp.exp(-self.log_scale)[None, :]
         normaliser = jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi)
         return -0.5 * jnp.sum(z**2, axis=-1) - normaliser
@@ -49,10 +48,10 @@ class DiagonalGaussian(NamedTuple):
         return jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi * math.e)
 
 
-def diagonal(mean: Any, scale: Any, dim: int, dtype: Any) -> DiagonalGaussian:
-    """P0 from settings: one number for every coordinate, or one a coordinate."""
+def diagonal(mean: ArrayLike, scale: ArrayLike, dim: int, dtype: np.dtype) -> DiagonalGaussian:
+    """P0 from settings: one number for every coordinate, or one per coordinate."""
 
-    def vector(value: Any, what: str) -> Array:
+    def vector(value: ArrayLike, what: str) -> Array:
         array = np.asarray(value, dtype)
         if array.ndim > 0 and array.shape != (dim,):
             raise ConfigError(f"{what} has {array.size} values for a target of dimension {dim}")
@@ -61,7 +60,9 @@ def diagonal(mean: Any, scale: Any, dim: int, dtype: Any) -> DiagonalGaussian:
     return DiagonalGaussian(vector(mean, "initial_mean"), vector(np.log(scale), "initial_scale"))
 
 
-def starting(target: Target, mean: Any = None, scale: Any = None, default_scale: float = 1.0) -> DiagonalGaussian:
+def starting(
+    target: AnyTarget, mean: ArrayLike | None = None, scale: ArrayLike | None = None, default_scale: float = 1.0
+) -> DiagonalGaussian:
     """P0 as a method's settings say; where they say nothing, the target's prior; without one, N(0, default_scale²)."""
     prior = target.prior
     if mean is None:

@@ -24,7 +24,7 @@ from .leapfrog import Carried, Field, integrate
 
 
 class AffineParams(NamedTuple):
-    """One transition."""
+    """The parameters of one transition."""
 
     step: Float[Array, ""]
     """ε."""
@@ -83,7 +83,7 @@ class AffineHMC:
         end: Float[Array, "particles dim"],
         uniform: Float[Array, "particles"],
     ) -> Info:
-        """Metropolis."""
+        """Accept or reject each move, by Metropolis."""
         probability, error = self.acceptance(before, after, momentum, end)
         accepted = uniform < probability
         return Info(probability, accepted, error, error > self.divergence_threshold)
@@ -93,7 +93,7 @@ InX = tuple[Float[Array, "particles"], Float[Array, "particles dim"]]
 """log π* and the force in x, which come along with the force in z: nothing need be mapped back."""
 
 
-def along(density: BatchedDensity, chart: Chart, ensemble: Ensemble) -> tuple[Field[InX], Carried[InX]]:
+def along(density: BatchedDensity, chart: Chart, ensemble: Ensemble) -> tuple[Field, Carried]:
     """The density as a function of z, measured from each particle's own place, and the particles in it."""
     x = ensemble.position
 
@@ -105,7 +105,7 @@ def along(density: BatchedDensity, chart: Chart, ensemble: Ensemble) -> tuple[Fi
     return field, Carried(jnp.zeros_like(x), here, chart.pull(ensemble.gradient))
 
 
-def landed(chart: Chart, ensemble: Ensemble, there: Carried[InX]) -> Ensemble:
+def landed(chart: Chart, ensemble: Ensemble, there: Carried) -> Ensemble:
     """Where a trajectory in z ends, in x."""
     value, gradient = there.payload
     return Ensemble(ensemble.position + chart.push(there.position), value, gradient)

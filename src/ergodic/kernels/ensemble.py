@@ -39,7 +39,7 @@ class Info(NamedTuple):
 
 
 def start(density: BatchedDensity, position: Float[Array, "particles dim"]) -> Ensemble:
-    """Evaluate the density once: the '+1' of T L + 1 gradients a draw.
+    """Evaluate the density once: the '+1' of T L + 1 gradients per draw.
 
     A start outside the support (log π* NaN, or a force that is not finite) becomes log π* = -inf with no force: the
     first proposal inside the support is then accepted.

@@ -36,10 +36,11 @@ And two ways to propose without deciding, for objectives that weigh x' by p = p_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .ensemble import BatchedDensity, Ensemble, Info, select
@@ -60,7 +61,7 @@ class HMC:
     """The kernel's static configuration.
 
     Attributes:
-      leapfrogs: L, sub-steps a transition.
+      leapfrogs: L, sub-steps per transition.
       adjusted: whether moves are Metropolis-corrected. Without, every move that did not diverge is taken.
       divergence_threshold: rise in energy from which a move counts as diverged.
     """
@@ -77,7 +78,7 @@ class HMC:
         return self.leapfrogs
 
     def init(
-        self, key: Array, steps: int, dim: int, dtype: Any, step_size: tuple[float, float] = (0.01, 0.025)
+        self, key: Array, steps: int, dim: int, dtype: np.dtype, step_size: tuple[float, float] = (0.01, 0.025)
     ) -> HMCParams:
         """Step sizes drawn from U(0.01, 0.025), as in section 4; unit momentum variance."""
         low, high = step_size

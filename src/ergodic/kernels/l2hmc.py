@@ -41,12 +41,12 @@ held one. It is exact where g is linear. ``acceptance_gradient=False`` holds the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from .ensemble import BatchedDensity, Ensemble, Info, select
 
@@ -84,7 +84,7 @@ class L2HMC:
     """The kernel's static configuration.
 
     Attributes:
-      leapfrogs: L, sub-steps a transition.
+      leapfrogs: L, sub-steps per transition.
       hidden: width of the networks' two hidden layers.
       head_factor: how small the heads start: their weights have variance 2 · head_factor/hidden.
       mask_seed: from which the half masks of the L sub-steps are drawn, once and for all.
@@ -106,7 +106,7 @@ class L2HMC:
         """Gradients one transition costs a particle."""
         return self.leapfrogs
 
-    def init(self, key: Array, steps: int | None, dim: int, dtype: Any, step_size: float = 0.1) -> L2HMCParams:
+    def init(self, key: Array, steps: int | None, dim: int, dtype: np.dtype, step_size: float = 0.1) -> L2HMCParams:
         """Networks close to zero, so close to the plain leapfrog; ``steps`` of them, or one without that axis."""
 
         def one(key: Array) -> L2HMCParams:
@@ -206,7 +206,7 @@ def nvp_leapfrog(
         return update(x, v, outputs, jnp.where(moved, steps, 0), 1.0)
 
     def sub_step(
-        carry: tuple[Ensemble, Array, Array], at: tuple[Any, Any]
+        carry: tuple[Ensemble, Array, Array], at: tuple[PyTree, PyTree]
     ) -> tuple[tuple[Ensemble, Array, Array], None]:
         (x, _, force), v, log_jacobian = carry
         mask, time = (jnp.where(ahead, here[None, :], there[None, :]) for here, there in zip(*at, strict=True))
@@ -283,7 +283,7 @@ def _apply(
     return scale, drive_scale, heads[2]
 
 
-def _network(key: Array, dim: int, hidden: int, dtype: Any, factor: float, head_factor: float) -> Network:
+def _network(key: Array, dim: int, hidden: int, dtype: np.dtype, factor: float, head_factor: float) -> Network:
     """Weights as the authors start them, truncated normal with variance 2 · factor/rows; biases zero."""
     layers = (  # rows, columns, factor: three inputs whose sum goes on, a hidden layer, the heads
         (dim, hidden, 1 / 3),

@@ -11,23 +11,22 @@ sub-steps cost L new gradients, the first force coming with the ensemble. Only t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from .ensemble import BatchedDensity, Ensemble
 
-Payload = TypeVar("Payload")
-Field = Callable[[Float[Array, "particles dim"]], tuple[Payload, Float[Array, "particles dim"]]]
+Field = Callable[[Float[Array, "particles dim"]], tuple[PyTree, Float[Array, "particles dim"]]]
 """Positions to whatever comes with the force, and the force."""
 
 
-class Carried(NamedTuple, Generic[Payload]):
+class Carried(NamedTuple):
     """Particles on a trajectory: the force, and what was computed along with it."""
 
     position: Float[Array, "particles dim"]
-    payload: Payload
+    payload: PyTree
     """log π* for the plain leapfrog; other kernels carry more."""
     force: Float[Array, "particles dim"]
 
@@ -46,13 +45,13 @@ def leapfrog(
 
 
 def integrate(
-    field: Field[Payload],
-    begin: Carried[Payload],
+    field: Field,
+    begin: Carried,
     momentum: Float[Array, "particles dim"],
     step: Float[Array, "#particles #dim"],
     variance: Float[Array, "#particles #dim"],
     count: int | Int[Array, ""],
-) -> tuple[Carried[Payload], Float[Array, "particles dim"]]:
+) -> tuple[Carried, Float[Array, "particles dim"]]:
     """The same for any field of forces, carrying along whatever comes with the force.
 
     A count that is an array, of 1 or more, is not part of the program, which then cannot be differentiated in reverse;
@@ -75,16 +74,16 @@ def integrate(
 
 
 def _counted(
-    field: Field[Payload],
-    begin: Carried[Payload],
+    field: Field,
+    begin: Carried,
     momentum: Float[Array, "particles dim"],
     step: Float[Array, "#particles #dim"],
     speed: Float[Array, "#particles #dim"],
     count: Int[Array, ""],
-) -> tuple[Carried[Payload], Float[Array, "particles dim"]]:
+) -> tuple[Carried, Float[Array, "particles dim"]]:
     """Full kicks all the way, half a kick taken back at the end."""
 
-    def sub_step(_: Int[Array, ""], carry: tuple[Carried[Payload], Array]) -> tuple[Carried[Payload], Array]:
+    def sub_step(_: Int[Array, ""], carry: tuple[Carried, Array]) -> tuple[Carried, Array]:
         at, r = carry
         x = at.position + speed * r
         payload, force = field(x)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .ensemble import Ensemble, Info, select
@@ -29,7 +30,7 @@ StochasticDensity = Callable[
 
 @dataclass(frozen=True)
 class StochasticHMC:
-    """The kernel's static configuration: L sub-steps a transition."""
+    """The kernel's static configuration: L sub-steps per transition."""
 
     leapfrogs: int = 3
 
@@ -40,8 +41,8 @@ class StochasticHMC:
         """Stochastic gradients one transition costs a particle."""
         return self.leapfrogs
 
-    def init(self, key: Array, steps: int, dim: int, dtype: Any, step_size: tuple[float, float]) -> HMCParams:
-        """As HMC's."""
+    def init(self, key: Array, steps: int, dim: int, dtype: np.dtype, step_size: tuple[float, float]) -> HMCParams:
+        """Parameters before tuning, as those of `HMC.init`."""
         return HMC(self.leapfrogs).init(key, steps, dim, dtype, step_size)
 
     def transition(

@@ -1,9 +1,8 @@
-"""Inference methods, one a file: a frozen configuration whose ``fit(target, key)`` gives a `Sampler`."""
+"""Inference methods, one per file: a frozen configuration whose ``fit(target, key)`` gives a `Sampler`."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..protocols import Method
 from ..runtime.errors import ConfigError, unknown
 from .chees import ChEES
 from .gei import GEI
@@ -20,13 +19,13 @@ from .pathfinder import Pathfinder
 from .rejection import Rejection
 from .sghmc import SGHMC
 
-METHODS: dict[str, Any] = {
+METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (GEI, HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection, NUTS, ChEES, MEADS, LAPS, Pathfinder)
 }
 
 
-def get(name: str) -> Any:
+def get(name: str) -> type[Method]:
     """The method's class, by name, whatever the case."""
     for known, method in METHODS.items():
         if known.lower() == name.lower():

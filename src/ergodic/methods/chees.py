@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ _PLANNED = 1000
 class ChEESParams(NamedTuple):
     """What warm-up leaves behind: one kernel for all chains."""
 
-    state: Any
+    state: PyTree
     """BlackJAX's `DynamicHMCState`: position, log-density, its gradient, and the place in the jitter's sequence."""
     step_size: Float[Array, ""]
     leapfrogs: Float[Array, ""]
@@ -104,7 +104,7 @@ class ChEES(Adapted):
         return adapt(self, target, key)
 
     def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[ChEESParams, Row]:
-        """BlackJAX's ChEES adaptation."""
+        """Adapt step size and trajectory length by BlackJAX's ChEES."""
         start_key, adapt_key = jax.random.split(key)
         adaptation = blackjax().chees_adaptation(
             density,
@@ -133,14 +133,14 @@ class ChEES(Adapted):
         """Where tuning left the chains."""
         return params.state
 
-    def advance(self, density: Density, params: ChEESParams, state: Any, key: Array) -> tuple[Any, Batch]:
+    def advance(self, density: Density, params: ChEESParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One jittered HMC transition of every chain."""
         kernel = blackjax().mcmc.dynamic_hmc.build_kernel(
             next_random_arg_fn=lambda place: place + 1, integration_steps_fn=self.trajectory
         )
         identity = jnp.ones_like(state.position[0])
 
-        def step(key: Array, state: Any) -> Any:
+        def step(key: Array, state: PyTree) -> PyTree:
             return kernel(key, state, density, params.step_size, identity, (params.leapfrogs,))
 
         with lenient(state.position.dtype):

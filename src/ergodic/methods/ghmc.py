@@ -10,7 +10,7 @@ iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from ..tuning.esjd import ExpectedJump
 
 
 class GHMCParams(NamedTuple):
-    """What was fitted."""
+    """The tuned transition, and where its chains are."""
 
     kernel: L2HMCParams
     """ε and the networks."""
@@ -45,7 +45,7 @@ class GHMC(FixedShapes, Correlated):
 
     Attributes:
       chains: how many run in parallel, in training and in sampling.
-      leapfrogs: L, sub-steps a transition.
+      leapfrogs: L, sub-steps per transition.
       iterations: training iterations, one transition of every chain each.
       burn_in: transitions of every chain between training and the first draw.
       hidden: width of the networks' two hidden layers.
@@ -177,7 +177,7 @@ def _burn_in(density: Density, method: GHMC, params: GHMCParams, key: Array) -> 
     return params._replace(state=state)
 
 
-def _seed(value: Any, what: str) -> int:
+def _seed(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
         raise ConfigError(f"{what} must be a whole number from 0 to 2**32 - 1, not {value!r}")
     return value

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -137,11 +137,13 @@ class HAIS(FixedShapes, Bidirectional):
         params: HAISParams,
         state: Annealed,
         key: Array,
-        observe: Callable[[Annealed], Any] = lambda state: None,
-    ) -> tuple[Annealed, Array, Array, Any]:
+        observe: Callable[[Annealed], PyTree] = lambda state: None,
+    ) -> tuple[Annealed, Array, Array, PyTree]:
         """From β = 0 to 1: the final state, log w, the mean acceptance at each temperature, and what was observed."""
 
-        def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], tuple[Array, Any]]:
+        def move(
+            carry: tuple[Annealed, Array], inputs: tuple[Array, ...]
+        ) -> tuple[tuple[Annealed, Array], tuple[Array, PyTree]]:
             state, log_weight = carry
             before, beta, step, key = inputs
             log_weight = log_weight + (beta - before) * annealed_ratio(params.initial, state)
@@ -159,7 +161,7 @@ class HAIS(FixedShapes, Bidirectional):
         momentum_key, key = jax.random.split(key)
         state = begin(density.batched, exact, momentum_key)
 
-        def move(carry: tuple[Annealed, Array], inputs: Any) -> tuple[tuple[Annealed, Array], None]:
+        def move(carry: tuple[Annealed, Array], inputs: tuple[Array, ...]) -> tuple[tuple[Annealed, Array], None]:
             state, log_weight = carry
             before, beta, step, key = inputs
             state, _ = self.move(density, params.initial, beta, step, state, key)
@@ -194,11 +196,11 @@ class HAIS(FixedShapes, Bidirectional):
         return Kind.WEIGHTED
 
     def start(self, params: HAISParams) -> DiagonalGaussian:
-        """P0."""
+        """P0, from which every run starts."""
         return params.initial
 
     def simulate(self, density: Density, params: HAISParams, key: Array, particles: int) -> Batch:
-        """Independent weighted draws."""
+        """Annealed runs from P0, each with its weight."""
         start_key, momentum_key, chain_key = jax.random.split(key, 3)
         state = begin(density.batched, params.initial.sample(start_key, particles), momentum_key)
         end, log_weight, acceptance, _ = self.forward(density, params, state, chain_key)

@@ -203,7 +203,7 @@ class HEI(FixedShapes, Hamiltonian):
         return params, record, costs
 
     def start(self, params: ChainParams) -> DiagonalGaussian:
-        """P0."""
+        """P0, from which every run starts."""
         return params.initial
 
     def transitions(self, params: ChainParams) -> int:

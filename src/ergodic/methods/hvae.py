@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,7 @@ class HVAE(FixedShapes, Independent):
         return HVAEParams(starting(target, self.initial_mean, self.initial_scale), step)
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Maximise the bound."""
+        """Maximise the lower bound of log Z by Adam."""
         clock = Stopwatch()
         check_key, train_key = jax.random.split(key)
         params = self.begin(target, key)
@@ -105,7 +105,7 @@ class HVAE(FixedShapes, Independent):
         )
 
     def start(self, params: HVAEParams) -> DiagonalGaussian:
-        """P0."""
+        """P0, from which every run starts."""
         return params.initial
 
     def simulate(self, density: Density, params: HVAEParams, key: Array, particles: int) -> Batch:
@@ -125,8 +125,8 @@ class _HvaeElbo:
     method: HVAE
 
     def estimate(
-        self, density: Density, params: HVAEParams, carry: Any, key: Array
-    ) -> tuple[dict[str, Array], HVAEParams, Any]:
+        self, density: Density, params: HVAEParams, carry: PyTree, key: Array
+    ) -> tuple[dict[str, Array], HVAEParams, PyTree]:
         def objective(params: HVAEParams) -> tuple[Array, Ensemble]:
             bound, end = self.method.bound(density.batched, params, key, self.method.particles)
             return jnp.mean(bound), end

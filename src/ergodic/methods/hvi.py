@@ -84,7 +84,7 @@ class HVI(FixedShapes, Independent):
         )
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Maximise the bound."""
+        """Maximise the lower bound of log Z by Adam."""
         clock = Stopwatch()
         begin_key, check_key, train_key = jax.random.split(key, 3)
         params = self.begin(target, begin_key)
@@ -101,7 +101,7 @@ class HVI(FixedShapes, Independent):
         return Sampler(target, self, params, record, clock.cost(depth * self.particles, depth))
 
     def start(self, params: HVIParams) -> DiagonalGaussian:
-        """P0."""
+        """P0, from which every run starts."""
         return params.initial
 
     def simulate(self, density: Density, params: HVIParams, key: Array, particles: int) -> Batch:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ _HIGH_DIMENSION = 200
 class LAPSParams(NamedTuple):
     """What the two phases leave behind."""
 
-    state: Any
+    state: PyTree
     """BlackJAX's `HMCState` of the final ensemble: position, log-density and its gradient."""
     step_size: Float[Array, ""]
     """The one of phase two whose acceptance came nearest to what was wanted."""
@@ -166,17 +166,17 @@ class LAPS(Adapted):
         self,
         mesh: Mesh,
         kernel: Callable,
-        adaptation: Any,
-        state: Any,
+        adaptation: PyTree,
+        state: PyTree,
         key: Array,
         steps: int,
         early_stop: bool = False,
-    ) -> tuple[Any, Any, dict[str, Array], Array]:
+    ) -> tuple[PyTree, PyTree, dict[str, Array], Array]:
         """`blackjax.eca.run_eca` without its last line, which needs a concrete number of steps."""
         eca = blackjax().eca
         step = eca.eca_step(kernel, adaptation.summary_statistics_fn, adaptation.update, self.chains, 1)
 
-        def run(state: Any, keys: Array, adaptation_keys: Array) -> Any:
+        def run(state: PyTree, keys: Array, adaptation_keys: Array) -> PyTree:
             start = (state, adaptation.initial_state)
             inputs = (jnp.arange(steps), jnp.swapaxes(keys, 0, 1), adaptation_keys)
             if early_stop:
@@ -195,7 +195,7 @@ class LAPS(Adapted):
         """Where tuning left the chains."""
         return params.state
 
-    def advance(self, density: Density, params: LAPSParams, state: Any, key: Array) -> tuple[Any, Batch]:
+    def advance(self, density: Density, params: LAPSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One adjusted transition of every chain, as at the end of phase two."""
         late = _Adjusted.of(state.position.shape[1])
         tuned = blackjax().adaptation.laps.AdaptationState(_STEPS, params.step_size, (), 0)
@@ -218,7 +218,7 @@ class LAPS(Adapted):
 class _Adjusted(NamedTuple):
     """Phase two in one dimension or another: its integrator, its acceptance, and a transition's gradients."""
 
-    coefficients: Any
+    coefficients: PyTree
     acceptance: float
     gradients: int
 
@@ -234,7 +234,7 @@ class _Adjusted(NamedTuple):
         integrator = mcmc.integrators.generate_isokinetic_integrator(self.coefficients)
         kernel = mcmc.adjusted_mclmc.build_kernel(integrator=integrator)
 
-        def step(key: Array, state: Any, tuned: Any) -> Any:
+        def step(key: Array, state: PyTree, tuned: PyTree) -> PyTree:
             return kernel(
                 key,
                 state,

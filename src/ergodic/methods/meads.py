@@ -14,7 +14,7 @@ Hoffman & Sountsov 2022, AISTATS, algorithm 3; slice variable after Neal 2020, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ from .peers import Adapted, Row, adapt, blackjax, hamiltonian_batch, lenient
 class MEADSParams(NamedTuple):
     """What warm-up leaves behind: one kernel for all chains."""
 
-    state: Any
+    state: PyTree
     """BlackJAX's `GHMCState`: position, momentum, log-density, its gradient, and the slice variable."""
     step_size: Float[Array, ""]
     scale: Float[Array, "dim"]
@@ -116,11 +116,11 @@ class MEADS(Adapted):
         """Where tuning left the chains."""
         return params.state
 
-    def advance(self, density: Density, params: MEADSParams, state: Any, key: Array) -> tuple[Any, Batch]:
+    def advance(self, density: Density, params: MEADSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One generalised HMC transition of every chain: one gradient."""
         kernel = blackjax().mcmc.ghmc.build_kernel()
 
-        def step(key: Array, state: Any) -> Any:
+        def step(key: Array, state: PyTree) -> PyTree:
             return kernel(key, state, density, params.step_size, params.scale, params.alpha, params.delta)
 
         with lenient(state.position.dtype):

@@ -59,7 +59,7 @@ class MeanField(FixedShapes, Independent):
         return starting(target, self.initial_mean, self.initial_scale)
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Maximise the ELBO."""
+        """Maximise the ELBO by Adam."""
         clock = Stopwatch()
         check_key, train_key = jax.random.split(key)
         params = self.begin(target, key)

@@ -12,7 +12,7 @@ Hoffman & Gelman 2014, JMLR 15; multinomial draws after Betancourt 2017, arXiv:1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ from .peers import Adapted, Row, adapt, blackjax, fraction, hamiltonian_batch, l
 class NUTSParams(NamedTuple):
     """What warm-up leaves behind, chain by chain."""
 
-    state: Any
+    state: PyTree
     """BlackJAX's `HMCState`: position, log-density and its gradient."""
     step_size: Float[Array, "chains"]
     inverse_mass: Float[Array, "chains dim"]
@@ -43,7 +43,7 @@ class NUTS(Adapted):
 
     Attributes:
       chains: chains that run side by side.
-      warmup: adaptation steps a chain; below 20 the metric is not adapted.
+      warmup: adaptation steps per chain; below 20 the metric is not adapted.
       target_acceptance: what dual averaging aims the average acceptance at.
       max_doublings: a trajectory has at most 2^this steps.
       initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
@@ -110,11 +110,11 @@ class NUTS(Adapted):
         """Where tuning left the chains."""
         return params.state
 
-    def advance(self, density: Density, params: NUTSParams, state: Any, key: Array) -> tuple[Any, Batch]:
+    def advance(self, density: Density, params: NUTSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One NUTS transition of every chain, with its own step size and metric."""
         kernel = blackjax().mcmc.nuts.build_kernel()
 
-        def step(key: Array, state: Any, step_size: Array, inverse_mass: Array) -> Any:
+        def step(key: Array, state: PyTree, step_size: Array, inverse_mass: Array) -> PyTree:
             return kernel(key, state, density, step_size, inverse_mass, self.max_doublings)
 
         with lenient(state.position.dtype):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..protocols import FixedShapes
 from ..runtime.drawing import Batch, Columns, Kind
@@ -129,7 +129,7 @@ def _uniform(params: RejectionParams, key: Array, n: int) -> Float[Array, "n dim
 
 
 def _propose(
-    density: Density, size: int, params: RejectionParams, key: Array, batch: Any
+    density: Density, size: int, params: RejectionParams, key: Array, batch: PyTree
 ) -> tuple[Array, Array, Array]:
     place_key, accept_key = jax.random.split(jax.random.fold_in(key, batch))
     x = _uniform(params, place_key, size)

@@ -64,7 +64,7 @@ class SGHMC(FixedShapes, Correlated):
       scale_adapted: which of the two updates.
       chains: how many run side by side.
       burn_in: steps before the first draw; the scale-adapted form learns its scales in them.
-      thin: steps a draw.
+      thin: steps per draw.
       initial_mean, initial_scale: where chains start. None: the prior's, or 0 and 1.
     """
 
@@ -102,7 +102,7 @@ class SGHMC(FixedShapes, Correlated):
         return SGHMCParams(SGHMCState(position, zero, one, zero, one))
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Run the burn-in."""
+        """Run the chains through their burn-in."""
         clock = Stopwatch()
         begin_key, check_key, run_key = jax.random.split(key, 3)
         initial = starting(target, self.initial_mean, self.initial_scale)

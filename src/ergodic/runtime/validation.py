@@ -33,7 +33,7 @@ def positive_int(value: Any, what: str) -> int:
 
 
 def finite_float(value: Any, what: str) -> float:
-    """A finite number."""
+    """A number that is neither infinite nor NaN."""
     number = value.item() if getattr(value, "ndim", None) == 0 else value
     if isinstance(number, bool) or not isinstance(number, int | float | np.number):
         raise ConfigError(f"{what} must be a number, not {value!r}")

@@ -7,7 +7,7 @@ is asked after every iteration whether to stop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ Watch = Callable[[int, PyTree], bool]
 """(iterations done, parameters) to whether to stop; called on the host."""
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What is to be increased: a frozen, hashable configuration."""
 
@@ -49,6 +50,7 @@ class Objective(Protocol):
         ...
 
 
+@runtime_checkable
 class Trained(Protocol):
     """The settings of a method that is trained by Adam."""
 

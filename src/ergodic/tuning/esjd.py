@@ -52,7 +52,7 @@ class ExpectedJump:
 
     def initial(self, dim: int, dtype: DTypeLike) -> DiagonalGaussian:
         """P0, from which z comes and in which the chains start."""
-        return diagonal(self.initial_mean, self.initial_scale, dim, dtype)
+        return diagonal(self.initial_mean, self.initial_scale, dim, np.dtype(dtype))
 
     def estimate(
         self, density: Density, params: PyTree, carry: Ensemble, key: Array

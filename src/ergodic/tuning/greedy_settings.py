@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ..runtime.errors import ConfigError
 from ..runtime.validation import numbers, positive_float, positive_int, settle
@@ -97,7 +98,8 @@ class GreedySettings:
 def details_of(value: object, what: str) -> GreedySettings:
     """The settings, given as themselves or, as a file has them, by name."""
     if isinstance(value, Mapping):
-        return GreedySettings(**value)
+        settings: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items()}
+        return GreedySettings(**settings)
     if not isinstance(value, GreedySettings):
         raise ConfigError(f"{what} must be a GreedySettings, not {value!r}")
     return value

@@ -46,7 +46,7 @@ _RATE = 0.05
 
 
 class Tuned(NamedTuple):
-    """What Adam tunes."""
+    """The parameters that Adam tunes."""
 
     log_step: Float[Array, "steps"]
     """log ε_t."""

@@ -87,7 +87,7 @@ class Walked(NamedTuple):
     gradients: int
 
     def particles(self) -> list[Particles]:
-        """Every member's particles."""
+        """Every member's particles, on the host."""
         return particles_of(self.walk.ensemble, len(self.charts))
 
 
@@ -192,7 +192,7 @@ def retune(
     way: Way,
     initials: Sequence[Initial],
     charts: list[LinearChart],
-    step: Array,
+    step: float | Array,
     key: Array,
     *,
     particles: int,

@@ -1,10 +1,10 @@
-"""The metric of an ensemble: right for a Gaussian target long before the ensemble is."""
+"""The chart of an ensemble: right for a Gaussian target long before the ensemble is."""
 
 import numpy as np
 import pytest
 
-from ergodic.charts.fitting import metric_of
-from ergodic.charts.linear import Dense, LowRank
+from ergodic.charts import DenseChart, LowRankChart
+from ergodic.charts.fitting import chart_of
 
 
 def covariance(dim, condition, rng):
@@ -26,9 +26,9 @@ def ensemble(sigma, n, rng, spread):
     return x.astype(np.float32), np.linalg.solve(sigma, -x.T).T.astype(np.float32)
 
 
-def matrix(metric):
-    dim = metric[0].shape[-1]
-    return np.asarray(metric.push(np.eye(dim, dtype=metric[0].dtype)), np.float64).T
+def matrix(chart):
+    dim = chart[0].shape[-1]
+    return np.asarray(chart.push(np.eye(dim, dtype=chart[0].dtype)), np.float64).T
 
 
 @pytest.mark.parametrize("spread", ["its own", "narrow", "wide", "another"])
@@ -36,9 +36,9 @@ def test_it_is_the_targets_covariance_from_any_gaussian_ensemble(spread):
     """Not statistical: forces are linear in the positions, so it holds for their empirical covariances."""
     rng = np.random.default_rng(0)
     sigma = covariance(4, 1000.0, rng)
-    metric = metric_of(*ensemble(sigma, 200, rng, spread))
-    assert isinstance(metric, Dense)
-    a = matrix(metric)
+    chart = chart_of(*ensemble(sigma, 200, rng, spread))
+    assert isinstance(chart, DenseChart)
+    a = matrix(chart)
     values = np.linalg.eigvals(np.linalg.solve(sigma, a @ a.T)).real
     np.testing.assert_allclose(values, 1, atol=0.05)
 
@@ -46,22 +46,22 @@ def test_it_is_the_targets_covariance_from_any_gaussian_ensemble(spread):
 def test_one_ensemble_stretches_a_direction_by_a_hundred_at_most():
     rng = np.random.default_rng(0)
     x = 1e-4 * rng.normal(size=(100, 2)).astype(np.float32)
-    a = matrix(metric_of(x, -x))  # of the target N(0, I), from a point almost
+    a = matrix(chart_of(x, -x))  # of the target N(0, I), from a point almost
     np.testing.assert_allclose(np.linalg.svd(a)[1], 100 * 1e-4, rtol=0.2)
 
 
 def test_what_comes_with_the_matrix_is_its_inverse_and_volume():
     rng = np.random.default_rng(1)
-    metric = metric_of(*ensemble(covariance(4, 100.0, rng), 100, rng, "another"))
-    np.testing.assert_allclose(metric.root @ metric.inverse, np.eye(4), atol=1e-4)
-    np.testing.assert_allclose(metric.log_det, np.linalg.slogdet(matrix(metric))[1], rtol=1e-4)
-    assert all(leaf.dtype == np.float32 for leaf in metric)
+    chart = chart_of(*ensemble(covariance(4, 100.0, rng), 100, rng, "another"))
+    np.testing.assert_allclose(chart.root @ chart.inverse, np.eye(4), atol=1e-4)
+    np.testing.assert_allclose(chart.log_det, np.linalg.slogdet(matrix(chart))[1], rtol=1e-4)
+    assert all(leaf.dtype == np.float32 for leaf in chart)
 
 
 def test_scales_far_apart_are_found_coordinate_by_coordinate():
     rng = np.random.default_rng(2)
     sigma = np.diag(np.geomspace(1e-6, 1e6, 5))
-    a = matrix(metric_of(*ensemble(sigma, 200, rng, "its own")))
+    a = matrix(chart_of(*ensemble(sigma, 200, rng, "its own")))
     np.testing.assert_allclose(np.diag(a @ a.T), np.diag(sigma), rtol=0.05)
 
 
@@ -73,34 +73,34 @@ def test_of_many_dimensions_it_is_low_rank_and_mends_what_is_worst():
     vectors = np.linalg.qr(rng.normal(size=(dim, 3)))[0]
     inner = np.eye(dim) + vectors @ np.diag([400.0, 100.0, -0.99]) @ vectors.T
     sigma = scale[:, None] * inner * scale[None, :]
-    metric = metric_of(*ensemble(sigma, 128, rng, "its own"))
-    assert isinstance(metric, LowRank)
-    a = matrix(metric)
+    chart = chart_of(*ensemble(sigma, 128, rng, "its own"))
+    assert isinstance(chart, LowRankChart)
+    a = matrix(chart)
     before = np.linalg.cond(inner)
     after = np.linalg.cond(np.linalg.solve(a, np.linalg.solve(a, sigma).T))
     assert before > 10_000 and after < 50
-    np.testing.assert_allclose(metric.vectors.T @ metric.vectors, np.eye(metric.vectors.shape[1]), atol=1e-4)
-    np.testing.assert_allclose(metric.log_volume(), np.linalg.slogdet(a)[1], rtol=1e-4)
+    np.testing.assert_allclose(chart.vectors.T @ chart.vectors, np.eye(chart.vectors.shape[1]), atol=1e-4)
+    np.testing.assert_allclose(chart.log_volume(), np.linalg.slogdet(a)[1], rtol=1e-4)
 
 
 def test_directions_that_may_be_noise_are_left_alone():
-    """Independent coordinates and few particles: the metric is their scales, nothing else."""
+    """Independent coordinates and few particles: the chart is their scales, nothing else."""
     rng = np.random.default_rng(4)
     sigma = np.diag(np.geomspace(0.01, 100, 60))
-    metric = metric_of(*ensemble(sigma, 128, rng, "its own"))
-    np.testing.assert_array_equal(metric.stretch, 1)
-    np.testing.assert_allclose(metric.scale**2, np.diag(sigma), rtol=1e-3)
+    chart = chart_of(*ensemble(sigma, 128, rng, "its own"))
+    np.testing.assert_array_equal(chart.stretch, 1)
+    np.testing.assert_allclose(chart.scale**2, np.diag(sigma), rtol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(8, 1), (64, 2), (40, 30)])
 def test_particles_all_in_one_place_give_a_finite_metric(shape):
-    metric = metric_of(np.ones(shape, np.float32), np.ones(shape, np.float32))
-    assert all(np.isfinite(leaf).all() for leaf in metric)
-    assert np.isfinite(metric.whiten(np.ones(shape, np.float32))).all()
+    chart = chart_of(np.ones(shape, np.float32), np.ones(shape, np.float32))
+    assert all(np.isfinite(leaf).all() for leaf in chart)
+    assert np.isfinite(chart.whiten(np.ones(shape, np.float32))).all()
 
 
 def test_forces_that_are_zero_or_huge_give_a_finite_metric():
     x = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
     for force in (0 * x, -1e15 * x):
-        metric = metric_of(x, force)
-        assert all(np.isfinite(leaf).all() for leaf in metric)
+        chart = chart_of(x, force)
+        assert all(np.isfinite(leaf).all() for leaf in chart)
