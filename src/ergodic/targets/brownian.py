@@ -40,7 +40,7 @@ OBSERVED = np.array(
     ]
 )
 _STEP = 0.04
-"""Of the grid of a and b. Draws are uniform within a cell: that adds 1.3e-4 to the variances of a and b."""
+"""The spacing of the grid of a and b. Draws are uniform within a cell: that adds 1.3e-4 to the variances of a and b."""
 
 
 def brownian(position: Float[Array, "32"]) -> Array:
