@@ -3,7 +3,7 @@
 Draw i depends on the sampler, the key and i alone (drawing.py), so the store of n draws is the same, byte for byte,
 whether it was written at once, after a kill, or grown from fewer draws. What is in it:
 
-    posterior       an array per constrained variable, (1, n, ...); dimensions, labels as `Draws.to_arviz` gives them
+    posterior       an array per constrained variable, (1, n, ...); dimensions and labels as `Draws.to_arviz` gives them
     sample_stats    lp (log π*) and the draws' statistics: acceptance_rate, diverging, energy_error, log_weight, ...
     observed_data, constant_data    where the target's model has them; predictions and log-likelihoods are not streamed
     attributes      those of `Draws.to_arviz` but for what a run took; the store itself has `Sampler.attributes` and
