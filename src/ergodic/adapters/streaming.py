@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike
 from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..draws import Draws, constrained
 from ..protocols import Independent
-from ..runtime.arviz import datasets
 from ..runtime.drawing import Batch, default_chunk
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.extras import require
@@ -41,7 +40,7 @@ from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
-from .files import file_name, inference_data
+from .files import datasets, file_name, inference_data
 from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sole_writer, sweep
 
 if TYPE_CHECKING:

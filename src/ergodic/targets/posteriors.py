@@ -1,8 +1,8 @@
 """Real posteriors with reference truths: ten of posteriordb, and German credit of the Inference Gym.
 
 Their data and reference moments are files under ERGODIC_DATA (`runtime/data_files.py`), which are read when a target is
-first asked for. Positions are unconstrained, with log-Jacobians in the density. ``target.constrain`` gives the published
-variables, and ``target.reference`` what the long runs of posteriordb (2,000 of their draws) or of the Gym say of them.
+first asked for. Positions are unconstrained, with log-Jacobians in the density. ``target.constrain`` gives the values
+that were published, and ``target.reference`` what the long runs of posteriordb (2,000 of their draws) or the Gym say.
 
 `eight-schools` and `eight-schools-centred` are two parametrisations of one posterior and share a reference.
 """
