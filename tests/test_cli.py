@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ergodic.cli import main
-from ergodic_studies.commands.studies import show_tables
 
 MODEL = """
 import jax.numpy as jnp
@@ -64,6 +63,29 @@ def test_check_ticks_a_good_target(capsys, model):
         assert code == 0 and out.count("✓") == 4 and "✗" not in out
     code, out, _ = run(capsys, "check", f"{model}:logdensity", "--dim", "2")
     assert code == 0 and "dimension 2" in out
+
+
+def test_check_judges_from_where_fit_starts(capsys, tmp_path):
+    path = tmp_path / "odd.py"
+    path.write_text(
+        "import jax.numpy as jnp\nimport ergodic as eg\nfrom ergodic.initial import diagonal\n"
+        "def narrow(x):\n    return jnp.where(jnp.all(jnp.abs(x) < 0.5), -jnp.sum(x**2), -jnp.inf)\n"
+        "def far(x):\n    return -0.5 * jnp.sum(x**2) + jnp.where(jnp.all(x > 50), 0.0, -jnp.inf)\n"
+        "def singular(x):\n    return -jnp.sum(jnp.log(jnp.where(jnp.abs(x) > 1, jnp.abs(x), 0.0)))\n"
+        "narrow = eg.Target(narrow, like=jnp.zeros(20))\n"
+        "nowhere = eg.Target(far, like=jnp.zeros(2))\n"
+        "prior = eg.Target(far, like=jnp.zeros(2), prior=diagonal(100.0, 1.0, 2, jnp.float32))\n"
+        "singular = eg.Target(singular, like=jnp.zeros(2))\n"
+    )
+    code, out, err = run(capsys, "check", f"{path}:narrow")  # the paper's P0 never finds it; fit's narrow start does
+    assert code == 0, err
+    assert "N(0, 0.1²), where fit starts; it skips N(0, 1²)" in out
+    code, out, _ = run(capsys, "check", f"{path}:prior")
+    assert code == 0 and "draws of the prior, where fit starts; it skips N(0, 1²) and N(0, 0.1²)" in out
+    code, out, err = run(capsys, "check", f"{path}:nowhere")
+    assert code == 1 and "✗ finite values" in out and "not usable" in err
+    code, out, err = run(capsys, "check", f"{path}:singular")  # the widest start that is not skipped decides
+    assert code == 1 and "+inf" in out and "N(0, 1²)" in out
 
 
 def test_check_explains_a_bad_one(capsys, model):
@@ -175,7 +197,6 @@ def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, m
         (("sample", "MODEL", "-n", "0"), "at least 1"),
         (("sample", "MODEL", "-n", "10", "-o", "draws.csv"), ".nc, .zarr or .npz"),
         (("sample", "MODEL", "-n", "10", "-o", "MODEL/draws.zarr"), "cannot be written"),
-        (("reproduce", "entropy", "--preset", "huge"), "'smoke', 'cpu', 'paper'"),
         (("demo", "-n", "0"), "draws must be at least 1"),
         (("fit", "gaussian", "-o", "MODEL/x.ergodic"), "cannot be written"),
         (("fit", "gaussian", "-o", "."), "is a directory"),
@@ -220,24 +241,11 @@ def test_usage_errors_are_one_line_too(capsys, words):
     assert code == 2 and err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_a_study_s_table_shows_brackets_as_they_are(capsys):
-    show_tables([{"title": "E[x]", "columns": ["", "E[log p]"], "rows": [["a[b]", None], ["c", "[red]1"]]}])
-    shown = capsys.readouterr().out
-    assert all(text in shown for text in ("E[x]", "E[log p]", "a[b]", "[red]1"))
-
-
-def test_a_wide_table_is_whole_in_a_pipe(capsys):
-    columns = [f"column {i:02d}" for i in range(30)]
-    show_tables([{"title": "wide", "columns": columns, "rows": [["x" * 20] * 30]}])
-    shown = capsys.readouterr().out
-    assert all(column in shown for column in columns) and shown.count("x" * 20) == 30
-
-
 def test_ctrl_c_is_said(capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ergodic.tuning.checks.check_target", interrupted)
+    monkeypatch.setattr("ergodic.cli.checking.judged_starts", interrupted)
     code, _, err = run(capsys, "check", "gaussian")
     assert code == 130 and "interrupted" in err
 
@@ -248,16 +256,24 @@ def test_debug_shows_the_traceback(model):
 
 
 @pytest.mark.parametrize("letters", ["d", pytest.param("abcdef", marks=pytest.mark.slow)])
-def test_demo_writes_table_figure_and_results(capsys, tmp_path, monkeypatch, letters):
+def test_demo_prints_its_table_and_writes_results(capsys, tmp_path, monkeypatch, letters):
+    from ergodic.cli import demo
     from ergodic.targets.synthetic import PAPER_SIX, SYNTHETIC
-    from ergodic_studies import demo
 
     names = tuple(name for name in PAPER_SIX if SYNTHETIC[name].letter in letters)
-    monkeypatch.setattr(demo, "run", functools.partial(demo.run, names=names))
-    code, out, error = run(capsys, "demo", "-n", 2000, "--out", tmp_path)
-    assert code == 0, error
-    assert names[0] in out and "draws/s" in out and "certificate" in out
+    monkeypatch.setattr(demo, "measure", functools.partial(demo.measure, names=names))
+    seen = []
+
+    def illustrate(out, runs, seed):
+        seen.extend(run.row.target for run in runs)
+        return {"figure": out / "figure.png"}
+
+    for illustrators, words in (([], "come with a checkout"), ([illustrate], "figure.png")):
+        monkeypatch.setattr(demo, "ILLUSTRATORS", illustrators)
+        code, out, error = run(capsys, "demo", "-n", 2000, "--out", tmp_path)
+        assert code == 0, error
+        assert names[0] in out and "draws/s" in out and "certificate" in out and words in out
     results = json.loads((tmp_path / "results.json").read_text())
     assert [row["letter"] for row in results["results"]] == list(letters)
     assert results["config"]["draws"] == 2000 and results["versions"]["jax"]
-    assert (tmp_path / "demo.png").stat().st_size > 20_000
+    assert seen == list(names)

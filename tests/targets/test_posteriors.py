@@ -189,7 +189,7 @@ def test_without_data_names_are_listed_and_get_says_what_to_do(monkeypatch, tmp_
 
 
 def test_the_command_line_lists_posteriors_with_and_without_data(capsys, monkeypatch):
-    from ergodic.cli.models import list_targets
+    from ergodic.cli.listings import list_targets
 
     list_targets()
     listed = capsys.readouterr().out
