@@ -8,7 +8,9 @@ from typing import Annotated, cast
 
 import typer
 
+from .._version import __version__
 from ..runtime.errors import ErgodicError
+from ..runtime.extras import explained
 from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling
 from .console import say
 
@@ -43,9 +45,10 @@ data_sets.command("fetch")(data.fetch_data)
 
 
 def _elsewhere(context: typer.Context) -> None:
+    """Say where a command of the studies is to be found."""
     raise ErgodicError(
-        f"`ergodic {context.info_name}` comes with the studies, which are not part of this package: run it from a "
-        "checkout of the repository, where `make` installs them"
+        f"`ergodic {context.info_name}` comes with the studies, which are not part of this package: run `make` in a "
+        "checkout of the repository, and it is there"
     )
 
 
@@ -63,8 +66,6 @@ CommandError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from .._version import __version__
-
         say(f"ergodic {__version__}")
         raise typer.Exit
 
@@ -99,6 +100,8 @@ def main(argv: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, ModuleNotFoundError):
+            error = explained(error) or error
         kind = "" if isinstance(error, ErgodicError) else f"{type(error).__name__}: "
         first = (str(error).strip().splitlines() or ["(no message)"])[0]
         print(f"error: {kind}{first}", file=sys.stderr)
