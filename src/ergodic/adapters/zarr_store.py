@@ -82,7 +82,7 @@ class Store:
         _sync(self._path.parent if new else self._path)
 
     def _padded(self, array: Array, column: np.ndarray) -> np.ndarray:
-        """A file's worth of draws in the array's shape, zeros after the last."""
+        """The draws of one file in the array's shape, with zeros after the last."""
         out = np.zeros((self._rows, *array.shape), array.dtype)
         out[: len(column)] = column
         return out[None] if array.dims[0] == "chain" else out
@@ -182,7 +182,7 @@ def sole_writer(path: Path) -> Iterator[None]:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Released when the process ends, however it ends. Some file systems have no locks; there nobody is kept out."""
+    """Lock a file until this process ends, however it ends; where the file system has no locks, nobody is kept out."""
     import fcntl
 
     try:
@@ -194,7 +194,7 @@ def _lock(handle: int, path: Path) -> None:
 
 
 def _filters(dtype: np.dtype) -> list[Document]:
-    """Bytes of the same significance side by side: sign and exponent of real numbers then compress."""
+    """Filters that put bytes of the same significance side by side: sign and exponent of real numbers then compress."""
     return [{"id": "shuffle", "elementsize": dtype.itemsize}] if dtype.kind in "iuf" and dtype.itemsize > 1 else []
 
 
@@ -207,7 +207,7 @@ def _encode(values: np.ndarray) -> bytes:
 
 
 def _sync(folder: Path) -> None:
-    """Names of a folder's files to disk, where folders can be opened."""
+    """Flush the names of a folder's files to disk, where folders can be opened."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

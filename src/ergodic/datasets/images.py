@@ -104,7 +104,7 @@ _LOADERS: dict[str, Callable[[], Images]] = {"digits": _digits, "mnist": _mnist,
 
 
 def _idx_images(name: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Training and test images (bytes, a row each) with their labels, from MNIST's kind of files."""
+    """Training and test images (bytes, one image per row) with their labels, from MNIST's kind of files."""
     pairs = []
     for part, count in (("train", 60_000), ("t10k", 10_000)):
         images = read_idx(data_file(name, f"{part}-images-idx3-ubyte.gz", name), (count, 28, 28))
@@ -146,5 +146,5 @@ def _binary(grey: np.ndarray, generator: np.random.RandomState) -> np.ndarray:
 
 
 def _generator() -> np.random.RandomState:
-    """NumPy promises that this one never changes, so neither do the images."""
+    """A generator that NumPy promises never to change, so that the images never change either."""
     return np.random.RandomState(SEED)

@@ -87,7 +87,7 @@ def _grid() -> _Grid:
 
 
 def _variances(scales: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
-    """c_j, ``(m, 20)``."""
+    """The variances c_j at every node of the grid, ``(m, 20)``."""
     s2, r2 = np.exp(2 * scales[:, :1]), np.exp(2 * scales[:, 1:])
     return s2 * eigenvalues + r2
 
