@@ -64,10 +64,11 @@ for name in () if PLUGINS else ("report", "reproduce", "bench"):
 CommandError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         say(f"ergodic {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
