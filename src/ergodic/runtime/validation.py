@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TypeVar, cast, overload
 
 import jax
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from .errors import ConfigError
 
-Rule = Callable[[object, str], Any]
+T = TypeVar("T")
+Rule = Callable[[object, str], object]
 """Maps a value and its name to the checked value, or raises a `ConfigError` that has the name in it."""
 
 
@@ -60,10 +61,16 @@ def boolean(value: object, what: str) -> bool:
     return bool(value)
 
 
-def numbers(rule: Rule, count: int | None = None) -> Rule:
+@overload
+def numbers(rule: Callable[[object, str], T], count: int) -> Callable[[object, str], tuple[T, ...]]: ...
+@overload
+def numbers(rule: Callable[[object, str], T], count: None = None) -> Callable[[object, str], T | tuple[T, ...]]: ...
+def numbers(
+    rule: Callable[[object, str], T], count: int | None = None
+) -> Callable[[object, str], T | tuple[T, ...]] | Callable[[object, str], tuple[T, ...]]:
     """A rule for a tuple of values that each keep a rule: ``count`` of them or, if that is None, any number or one."""
 
-    def check(value: object, what: str) -> Any:
+    def check(value: object, what: str) -> T | tuple[T, ...]:
         values, axes = cast(Sequence[object], value), np.ndim(cast(ArrayLike, value))
         if axes == 0 and count is None:
             return rule(value, what)
