@@ -25,8 +25,7 @@ def illustrate(out: Path, runs: Sequence[Run], seed: int) -> Mapping[str, Path]:
     exact_panels, our_panels, paths = [], [], []
     for row, sampler, ours, exact in runs:
         method = sampler.method
-        chain = method.chain(sampler.params) if isinstance(method, GEI) else None
-        if chain is not None:
+        if isinstance(method, GEI) and (chain := method.looked_at(sampler.params)) is not None:
             paths.append(chain_view(row.target, method.name, method.kernel, chain, jax.random.key(seed + 1)))
         view = SYNTHETIC[row.target].view
         exact_panels.append(Panel(exact, view, f"({row.letter}) {row.target}", f"−E log π* = {row.exact:.3f}"))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..adapters.sources import resolve
 from ..api import fit as fit_sampler
 from ..methods import get
+from ..protocols import Method
 from ..runtime.errors import ConfigError
 from ..runtime.files import require_writable
 from .console import Dim, Model, Seed, key_of, say
@@ -52,9 +54,9 @@ def fit(
     say(f"saved {out}")
 
 
-def configure(method: Any, settings: list[str]) -> Any:
+def configure(method: type[Method], settings: list[str]) -> Method:
     """A method with settings given as ``name=value``; values are read as JSON where they are JSON, else as words."""
-    known = {field.name for field in fields(method)}
+    known = inspect.signature(method).parameters
     chosen: dict[str, object] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

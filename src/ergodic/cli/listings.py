@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 from rich.table import Table
 
@@ -56,5 +55,12 @@ def list_methods() -> None:
     """The methods and their settings; change one with `ergodic fit --set name=value`."""
     for name, method in METHODS.items():
         console.print(f"[bold]{name}[/bold]  {method.title}")
-        for setting, value in asdict(method()).items():
-            say(f"    {setting} = {json.dumps(value)}")
+        for setting, value in method().settings().items():
+            say(f"    {setting} = {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """A setting as JSON; of settings that are many themselves, how many there are."""
+    if isinstance(value, dict):
+        return f"{{...}}, {len(value)} numbers that tuning goes by; name as JSON those to change"
+    return json.dumps(value)

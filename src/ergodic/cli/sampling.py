@@ -16,8 +16,8 @@ from ..adapters.zarr_store import read_metadata
 from ..api import load
 from ..diagnostics.health import worries
 from ..draws import Draws
+from ..protocols import Independent
 from ..runtime import arviz
-from ..runtime.drawing import by_index
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost
 from ..runtime.sampler_files import read
@@ -51,7 +51,7 @@ def sample(
     out = file.with_suffix(".nc" if arviz.available() else ".npz") if out is None else out
     require_place(out)
     sampler = open_sampler(file, model, dim)
-    if out.suffix == ".zarr" and by_index(sampler.method):
+    if out.suffix == ".zarr" and isinstance(sampler.method, Independent):
         _stream(sampler, key_of(seed), n, out, overwrite)
     else:
         if out.suffix == ".zarr" and out.exists() and not overwrite:
