@@ -50,13 +50,13 @@ def serving(folder):
 @contextmanager
 def at_home(monkeypatch, tmp_path):
     """A mirror of ``tmp_path/origin`` that is used for fetching, an empty ERGODIC_DATA and an empty cache."""
-    from ergodic.runtime import data_files as locate
+    from ergodic.runtime import data_files
 
     for name in ("origin", "data", "cache"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("ERGODIC_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(locate, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(data_files, "cache_folder", lambda: tmp_path / "cache")
     with serving(tmp_path / "origin") as mirror:
         monkeypatch.setenv("ERGODIC_MIRROR", mirror.url)
         yield mirror

@@ -22,7 +22,21 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Shapes and types are checked wherever arrays flow. Not at the doors, where users' mistakes get our own errors.
-CHECKED = ("chain", "initial", "kernels", "tuning", "targets", "diagnostics", "draws", "generative")
+CHECKED = (
+    "runtime",
+    "statistics",
+    "chain",
+    "initial",
+    "kernels",
+    "tuning",
+    "targets",
+    "diagnostics",
+    "draws",
+    "datasets",
+    "adapters",
+    "generative",
+    "cli",
+)
 STUDIES = ("harness", "paper", "bench", "report")
 install_import_hook(
     [*(f"ergodic.{room}" for room in CHECKED), *(f"ergodic_studies.{room}" for room in STUDIES)], "beartype.beartype"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from .protocols import Familial, Method
 from .runtime.errors import ConfigError, StorageError
 from .runtime.files import named_leaves
 from .runtime.programs import Cost
-from .runtime.sampler_files import read
+from .runtime.sampler_files import Header, read
 from .sampler import Sampler, describe, require_key
 from .target import Target
 
@@ -80,9 +80,7 @@ def load(path: str | os.PathLike[str], target: Target | Family) -> Sampler | Fam
     return FamilySampler(target, sampler.method, sampler.params, settled, memory, sampler.cost)
 
 
-def _assemble(
-    path: str | os.PathLike[str], target: Target, header: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> Sampler:
+def _assemble(path: str | os.PathLike[str], target: Target, header: Header, arrays: dict[str, np.ndarray]) -> Sampler:
     """The sampler that a file holds; of a family, with every member's parameters."""
     wanted, found = header["target"], describe(target)
     for field in ("leaves", "dtype"):

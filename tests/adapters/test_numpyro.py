@@ -11,6 +11,7 @@ from scipy import stats
 
 import ergodic as eg
 from ergodic.adapters.languages import tracing
+from ergodic.runtime.errors import MissingExtra
 
 numpyro = pytest.importorskip("numpyro")
 dist = pytest.importorskip("numpyro.distributions")
@@ -218,7 +219,10 @@ def test_what_cannot_be_sampled_is_said(make, message):
 
 def test_numpyro_may_be_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpyro", None)
-    with pytest.raises(eg.ConfigError, match=r"pip install 'ergodic-inference\[numpyro\]'"):
+    with pytest.raises(
+        MissingExtra,
+        match=r"from_numpyro needs numpyro, .*pip install 'ergodic-inference\[numpyro\]'",
+    ):
         eg.from_numpyro(eight_schools, SIGMA)
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 import ergodic as eg
 from ergodic.adapters.pymc import _pymc
+from ergodic.runtime.errors import MissingExtra
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -143,7 +144,7 @@ def test_a_graph_that_jax_cannot_have_is_said(monkeypatch, schools):
 
 def test_pymc_may_be_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymc", None)
-    with pytest.raises(eg.ConfigError, match=r"pip install 'ergodic-inference\[pymc\]'"):
+    with pytest.raises(MissingExtra, match=r"from_pymc needs pymc, .*pip install 'ergodic-inference\[pymc\]'"):
         _pymc()
 
 

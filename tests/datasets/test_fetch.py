@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from data_ergodic import data_folder
-from ergodic.datasets import content, fetch
+from ergodic.datasets import content, conversion, fetch
 from ergodic.runtime import data_registry as registry
 from ergodic.runtime.errors import ConfigError, DataError
 from mirror_ergodic import at_home, toy
@@ -165,7 +165,7 @@ def test_rows_of_something_else_are_refused(tmp_path):
     for text, why in ((b"", "not rows of 784"), (b"0 1\n", "not rows of 784"), (b"2 " * 784, "zeros and ones")):
         part.write_bytes(text)
         with pytest.raises(ValueError, match=why):
-            registry.pack_rows([part] * 3, out)
+            conversion.pack_rows([part] * 3, out)
     assert not out.exists()
 
 

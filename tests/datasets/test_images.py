@@ -11,13 +11,13 @@ import pytest
 from data_ergodic import data_folder
 from ergodic.datasets import images
 from ergodic.datasets.content import read_idx
-from ergodic.runtime import data_files as locate
+from ergodic.runtime import data_files
 from ergodic.runtime.errors import ConfigError, DataError
 
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch, tmp_path):
-    monkeypatch.setattr(locate, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(data_files, "cache_folder", lambda: tmp_path / "cache")
 
 
 @pytest.fixture(scope="module")

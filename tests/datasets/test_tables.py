@@ -8,7 +8,7 @@ import pytest
 from data_ergodic import data_folder
 from ergodic.datasets.splits import pbp_splits
 from ergodic.datasets.tables import Table, load_table, table_names
-from ergodic.runtime import data_files as locate
+from ergodic.runtime import data_files
 from ergodic.runtime.errors import ConfigError, DataError
 
 SIZES = {"boston": (506, 13), "concrete": (1030, 8), "wine": (1599, 11), "yacht": (308, 6), "diabetes": (442, 10)}
@@ -16,7 +16,7 @@ SIZES = {"boston": (506, 13), "concrete": (1030, 8), "wine": (1599, 11), "yacht"
 
 @pytest.fixture(autouse=True)
 def homes(monkeypatch, tmp_path):
-    monkeypatch.setattr(locate, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(data_files, "cache_folder", lambda: tmp_path / "cache")
 
 
 @pytest.mark.parametrize("name", SIZES)

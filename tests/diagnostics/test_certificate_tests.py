@@ -11,7 +11,6 @@ from ergodic.diagnostics.starts import two_heaps
 from ergodic.diagnostics.stationarity import probe
 from ergodic.diagnostics.stein import identities, kernel_discrepancy, stein_kernel
 from ergodic.statistics.hypotheses import average, smallest, symmetric
-from ergodic.statistics.rhat import nested_rhat
 
 N = 4_000
 COVARIANCE = np.array([[2.0, 1.5, 0.0], [1.5, 1.6, 0.2], [0.0, 0.2, 0.01 + 0.1]])
@@ -125,14 +124,6 @@ def test_the_kernel_discrepancy_has_level_and_power():
     assert np.sum(np.array(p_values) < 0.05) <= 24
     z = rng.normal(0.3, 1, size=(300, 2))
     assert kernel_discrepancy(z, -z, rng)[1] == 0.001
-
-
-def test_nested_rhat_of_forgotten_and_of_remembered_starts():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(200, 10))
-    assert float(nested_rhat(values)) == pytest.approx(np.sqrt(1.1), abs=0.02)
-    assert float(nested_rhat(values + 3 * rng.normal(size=(200, 1)))) == pytest.approx(np.sqrt(1 + 9.1), rel=0.15)
-    assert np.isinf(nested_rhat(np.arange(3.0)[:, None] + np.zeros((3, 4))))
 
 
 def test_two_heaps_are_found():

@@ -128,7 +128,7 @@ def test_stein_identities_hold_on_brownian_draws(x64):
 
 
 def test_the_command_line_lists_them(capsys):
-    from ergodic.cli.models import list_targets
+    from ergodic.cli.listings import list_targets
 
     list_targets()
     listed = capsys.readouterr().out

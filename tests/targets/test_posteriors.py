@@ -173,7 +173,7 @@ def test_a_proper_prior_gives_p0(monkeypatch):
     np.testing.assert_allclose(prior.mean[:2], [np.log(5), 0], rtol=1e-6)
     np.testing.assert_allclose(jnp.exp(prior.log_scale)[:3], [np.pi / 2, 5, 1], rtol=1e-6)
     assert eg.targets.get("kidiq").prior is None
-    assert eight_schools.centred({"y": [1.0], "sigma": [1.0]}).prior["mu"] == (0.0, 5.0)
+    assert eight_schools.centred({"y": np.ones(1), "sigma": np.ones(1)}).prior["mu"] == (0.0, 5.0)
 
 
 def test_without_data_names_are_listed_and_get_says_what_to_do(monkeypatch, tmp_path):
@@ -189,7 +189,7 @@ def test_without_data_names_are_listed_and_get_says_what_to_do(monkeypatch, tmp_
 
 
 def test_the_command_line_lists_posteriors_with_and_without_data(capsys, monkeypatch):
-    from ergodic.cli.models import list_targets
+    from ergodic.cli.listings import list_targets
 
     list_targets()
     listed = capsys.readouterr().out
@@ -202,4 +202,4 @@ def test_the_command_line_lists_posteriors_with_and_without_data(capsys, monkeyp
 
 def test_the_gp_refuses_other_grids_without_equal_spacing():
     with pytest.raises(DataError, match="equally spaced"):
-        gp_poisson.gp_poisson({"x": [0.0, 1.0, 3.0], "k": [1, 2, 3]})
+        gp_poisson.gp_poisson({"x": np.array([0.0, 1.0, 3.0]), "k": np.array([1, 2, 3])})

@@ -1,1 +1,1 @@
-"""The outside world's formats, one a file."""
+"""The doors to other formats and modelling languages, with one file for each."""

@@ -1,6 +1,6 @@
-"""Draws as files: netCDF or Zarr through ArviZ (``.nc``, ``.zarr``), plain NumPy (``.npz``); whole or not at all.
+"""Draws as files: netCDF or Zarr through ArviZ (``.nc``, ``.zarr``) or plain NumPy (``.npz``), written atomically.
 
-Independent draws need not be in memory for a Zarr store: see streaming.py. Readers:
+Independent draws need not be in memory for a Zarr store: see streaming.py. These read the files:
 
     arviz.from_netcdf("draws.nc")
     arviz.InferenceData.from_datatree(xarray.open_datatree("draws.zarr", engine="zarr"))
@@ -12,18 +12,26 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from ..draws import Draws
-from ..runtime.errors import ConfigError, StorageError
+from ..runtime.errors import ConfigError, MissingExtra, StorageError
+from ..runtime.extras import installed
 from ..runtime.files import require_writable, write_atomically
 from ..target import leaf_name
 from .zarr_store import remove, sole_writer, work_folder
 
+if TYPE_CHECKING:
+    from arviz import InferenceData
+    from xarray import Dataset
+else:
+    InferenceData = Dataset = object  # may not be installed
+
 FORMATS = (".nc", ".zarr", ".npz")
+_PACKAGES = {".nc": ("arviz", "h5netcdf"), ".zarr": ("arviz", "zarr"), ".npz": ()}
 
 
 def check_format(path: Path) -> None:
@@ -33,8 +41,14 @@ def check_format(path: Path) -> None:
 
 
 def require_place(path: Path) -> None:
-    """Refuse a name that draws cannot be written to, before any work is done for it. A Zarr store is a directory."""
+    """Refuse a name that draws cannot be written to, before any work is done for it.
+
+    A Zarr store is a directory; netCDF and Zarr need optional packages.
+    """
     check_format(path)
+    for package in _PACKAGES[path.suffix]:
+        if not installed(package):
+            raise MissingExtra(package, "results", f"writing {path}")
     if path.suffix != ".zarr" or not path.is_dir():
         require_writable(path)
     elif not os.access(path, os.W_OK | os.X_OK) or not os.access(path.absolute().parent, os.W_OK | os.X_OK):
@@ -42,7 +56,7 @@ def require_place(path: Path) -> None:
 
 
 def write_draws(draws: Draws, path: Path) -> None:
-    """Write draws to ``path``. If the conversion to netCDF or Zarr fails, the raw draws stay behind as ``.npz``."""
+    """Write draws to ``path``; if the conversion to netCDF or Zarr fails, the raw draws stay behind as ``.npz``."""
     check_format(path)
     if path.suffix == ".npz":
         write_atomically(path, _raw(draws))
@@ -56,16 +70,23 @@ def write_draws(draws: Draws, path: Path) -> None:
     spare.unlink()
 
 
-def inference_data(draws: Draws, **choices: Any) -> Any:
-    """What `Draws.to_arviz` gives, with names that files can have: a slash there would be a folder."""
-    data = draws.to_arviz(**choices)
-    names = {str(name) for group in data.groups() for name in (*data[group].variables, *data[group].dims)}
+def inference_data(
+    draws: Draws, *, predictive: bool | None = None, log_likelihood: bool | None = None
+) -> InferenceData:
+    """What `Draws.to_arviz` gives, with names that files can have: a slash in a name would be a folder."""
+    data = draws.to_arviz(predictive=predictive, log_likelihood=log_likelihood)
+    names = {str(name) for group in datasets(data).values() for name in (*group.variables, *group.dims)}
     slashed = {name: file_name(name) for name in names if "/" in name}
     return data.rename(slashed) if slashed else data
 
 
+def datasets(data: InferenceData) -> dict[str, Dataset]:
+    """The xarray data set of every group, by the group's name."""
+    return {group: data[group] for group in data.groups()}
+
+
 def file_name(name: str) -> str:
-    """A variable's or dimension's name as files have it."""
+    """The name of a variable or a dimension as files have it, without slashes."""
     return name.replace("/", ".")
 
 
@@ -88,7 +109,7 @@ def _write_zarr(draws: Draws, path: Path) -> None:
 
 def _raw(draws: Draws) -> bytes:
     buffer = io.BytesIO()
-    arrays: dict[str, Any] = {
+    arrays: dict[str, Any] = {  # arrays; the stubs of savez take keywords for its own switches
         "unconstrained": draws.unconstrained,
         "names": np.array(draws.target.names),
         "logdensity": draws.logdensity,

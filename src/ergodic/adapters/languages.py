@@ -1,4 +1,4 @@
-"""What the adapters of modelling languages share: P0 from draws of the prior, labels that fit, settings to trace under.
+"""What the adapters of modelling languages share: P0 from draws of the prior, checks of labels, settings for tracing.
 
 P0 = N(m, diag(s²)) on flat unconstrained positions, from n draws of the prior mapped there: m is the median and s half
 the range between the 15.87 % and 84.13 % quantiles, coordinate by coordinate. Of a Gaussian these are the mean and the
@@ -12,11 +12,12 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from ..initial import DiagonalGaussian
 from ..runtime.errors import TargetError
@@ -32,11 +33,12 @@ def prior_draws(dim: int) -> int:
     return max(100, min(PRIOR_DRAWS, _PRIOR_VALUES // dim))
 
 
-def prior_from_draws(draws: Mapping[str, Any], improper: Collection[str], dtype: Any) -> DiagonalGaussian:
+def prior_from_draws(draws: Mapping[str, ArrayLike], improper: Collection[str], dtype: np.dtype) -> DiagonalGaussian:
     """P0 from unconstrained prior draws, ``(n, *shape)`` by leaf; 0 and √3 for improper leaves and infinite spreads."""
     means, scales = [], []
     for name in sorted(draws):  # the order in which a dict's leaves lie in a flat vector
-        columns = np.asarray(draws[name], np.float64).reshape(len(draws[name]), -1)
+        values = np.asarray(draws[name], np.float64)
+        columns = values.reshape(len(values), -1)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)  # a column of NaN alone
             low, middle, high = np.nanquantile(columns, _LEVELS, axis=0, method="nearest")
@@ -54,7 +56,7 @@ def default_dims(name: str, ndim: int) -> list[str]:
 
 
 def check_labels(
-    dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[Any]], shapes: Mapping[str, tuple[int, ...]]
+    dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[object]], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
     """Refuse dimension names and coordinates that do not fit the variables' shapes."""
     known = {dim for names in dims.values() for dim in names}
@@ -68,7 +70,9 @@ def check_labels(
             raise TargetError(f"dims names '{name}', which the model does not have (it has: {', '.join(shapes)})")
         shape = shapes[name]
         if len(names) != len(shape):
-            raise TargetError(f"dims gives '{name}' {len(names)} names, but its shape is {shape}; give one a dimension")
+            raise TargetError(
+                f"dims gives '{name}' {len(names)} names, but its shape is {shape}; give one per dimension"
+            )
         for dim, size in zip(names, shape, strict=True):
             if dim in shapes:
                 raise TargetError(f"a dimension of '{name}' is called '{dim}', which is also a variable; rename one")
@@ -95,10 +99,10 @@ def tracing(dtype: np.dtype) -> Iterator[None]:
 
 
 def traced(function: Callable, dtype: np.dtype) -> Callable:
-    """The function, traced under `tracing`."""
+    """The same function, which runs under the settings of `tracing`."""
 
     @functools.wraps(function)
-    def run(*args: Any) -> Any:
+    def run(*args: PyTree) -> PyTree:
         with tracing(dtype):
             return function(*args)
 
@@ -106,6 +110,6 @@ def traced(function: Callable, dtype: np.dtype) -> Callable:
 
 
 def reason(error: BaseException) -> str:
-    """What kind of error, and the first line of its message."""
+    """The kind of an error and the first line of its message, as one phrase."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0].rstrip('.')}"

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..runtime.errors import ConfigError, TargetError
+from ..runtime.errors import TargetError
+from ..runtime.extras import require
 from ..target import Model, Target
 from .languages import check_labels, prior_draws, prior_from_draws, reason, traced, tracing
-from .numpyro_sites import constants, is_auxiliary, sites_of, trace
+from .numpyro_sites import Message, constants, is_auxiliary, sites_of, trace
 
 
 def from_numpyro(
-    model: Callable,
-    *args: Any,
-    coords: Mapping[str, Sequence[Any]] | None = None,
+    model: object,
+    *args: object,
+    coords: Mapping[str, Sequence[object]] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
     name: str | None = None,
     seed: int = 0,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Target:
     """The posterior of a NumPyro model, ``model(*args, **kwargs)``, as a target.
 
@@ -43,10 +44,13 @@ def from_numpyro(
       coords: labels along a dimension, by its name: plates have theirs, other dimensions are ``site_dim_0``, ...
       dims: names of a site's dimensions, where plates do not name them.
       name: what to call the target; the model's name when left out.
-      seed: of the draws from the prior.
+      seed: the seed of the draws from the prior.
       kwargs: the model's keyword arguments.
+
+    Returns:
+      A target whose position is a dict of the latent sites' unconstrained values.
     """
-    handlers = _numpyro().handlers
+    handlers = _handlers()
     if not callable(model):
         raise TargetError(f"from_numpyro needs a NumPyro model, a function; it was given a {type(model).__name__}")
     name = name or getattr(model, "__name__", type(model).__name__)
@@ -90,8 +94,8 @@ def from_numpyro(
     )
 
 
-def _known(bound: Callable) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Values that do not depend on latent sites: observed data, and what is not sampled (`numpyro.param`)."""
+def _known(bound: Callable) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Values that do not depend on latent sites: observed data, and parameters such as those of `numpyro.param`."""
     sites = trace(bound, jax.random.key(0))
     observed = {k: v for k, v in sites.items() if v["type"] == "sample" and v["is_observed"] and not is_auxiliary(v)}
     fixed = {name: site["value"] for name, site in sites.items() if site["type"] in ("param", "mutable")}
@@ -111,9 +115,7 @@ def _prior_draw(closed: Callable, key: Array) -> dict[str, Array]:
 
 def _seeded(closed: Callable) -> Callable:
     """The model with a fixed key for `numpyro.prng_key`; made anew for each use, since the handler changes."""
-    from numpyro import handlers
-
-    return handlers.seed(closed, 0)
+    return _handlers().seed(closed, 0)
 
 
 def _logdensity(closed: Callable, dtype: np.dtype, position: dict[str, Array]) -> Array:
@@ -146,7 +148,7 @@ def _predictive(
     class Expanded(handlers.Messenger):
         """As many draws as there are data, also where one scalar distribution stands for a whole vector of them."""
 
-        def process_message(self, msg: Any) -> None:
+        def process_message(self, msg: Message) -> None:
             if msg["type"] == "sample" and msg["is_observed"] and not is_auxiliary(msg):
                 shape = jnp.shape(msg["value"])
                 batch = shape[: len(shape) - msg["fn"].event_dim]
@@ -157,9 +159,6 @@ def _predictive(
     return Predictive(free, latent, batch_ndims=0, return_sites=list(observed))(key)
 
 
-def _numpyro() -> Any:
-    try:
-        import numpyro
-    except ModuleNotFoundError as error:
-        raise ConfigError("from_numpyro needs NumPyro: pip install 'ergodic-inference[numpyro]'") from error
-    return numpyro
+def _handlers() -> ModuleType:
+    """The module ``numpyro.handlers``, or an error that says how to install NumPyro."""
+    return require("numpyro", "numpyro", "from_numpyro").handlers

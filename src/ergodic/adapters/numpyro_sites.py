@@ -15,6 +15,9 @@ from jaxtyping import Array
 from ..runtime.errors import TargetError
 from .languages import default_dims
 
+Message = dict[str, Any]
+"""A site as NumPyro's handlers pass it on: a dict with ``type``, ``fn``, ``value`` and more."""
+
 
 class Site(NamedTuple):
     """What is known of a site without computing anything."""
@@ -22,9 +25,9 @@ class Site(NamedTuple):
     kind: str
     """``"latent"``, ``"observed"`` or ``"deterministic"``."""
     shape: tuple[int, ...]
-    """Of its constrained value."""
+    """The shape of its constrained value."""
     dims: tuple[str, ...]
-    """A name a dimension."""
+    """One name per dimension."""
     improper: bool = False
     """Whether its prior cannot be drawn from."""
 
@@ -46,24 +49,31 @@ def sites_of(model: Callable) -> dict[str, Site]:
     return found
 
 
-def trace(model: Callable, key: Array) -> Any:
-    """One run of the model with latent sites drawn from the prior; uniform on (-2, 2) where it cannot be drawn from."""
+def trace(model: Callable, key: Array) -> dict[str, Message]:
+    """The sites of one run of the model, by name.
+
+    Latent sites are drawn from the prior, or uniformly from (-2, 2) where the prior cannot be drawn from.
+    """
     from numpyro import handlers
     from numpyro.infer import init_to_sample
 
     return handlers.trace(handlers.substitute(handlers.seed(model, key), substitute_fn=init_to_sample)).get_trace()
 
 
-def is_auxiliary(site: Any) -> bool:
+def is_auxiliary(site: Message) -> bool:
     """Whether a site is there for its log-density alone, as `numpyro.factor` makes them."""
     return bool(site["infer"].get("is_auxiliary", False))
 
 
 def constants(
-    model: Callable, args: tuple, kwargs: dict, observed: Mapping[str, np.ndarray], sites: Mapping[str, Site]
+    model: Callable,
+    args: tuple,
+    kwargs: dict[str, object],
+    observed: Mapping[str, np.ndarray],
+    sites: Mapping[str, Site],
 ) -> dict[str, np.ndarray]:
     """Arrays among the model's arguments that are not observed data, by the argument's name."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     with suppress(TypeError, ValueError):  # a callable without a signature
         bound = inspect.signature(model).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -81,7 +91,7 @@ def constants(
     }
 
 
-def _sampled(name: str, site: Any, key: Array) -> Site:
+def _sampled(name: str, site: Message, key: Array) -> Site:
     from numpyro.distributions import Delta, biject_to
     from numpyro.infer.util import helpful_support_errors
 
@@ -104,7 +114,7 @@ def _sampled(name: str, site: Any, key: Array) -> Site:
     return Site("latent", shape, dims)
 
 
-def _dims(name: str, site: Any, event_dim: int | None) -> tuple[str, ...]:
+def _dims(name: str, site: Message, event_dim: int | None) -> tuple[str, ...]:
     """Names of a site's dimensions: its plates', its ``infer={"event_dims": [...]}``, and ``site_dim_i``.
 
     A plate's dimension counts from the right of the batch dimensions, those left of the event's. How many of the latter

@@ -10,26 +10,33 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..runtime.errors import ConfigError, TargetError
+from ..initial import DiagonalGaussian
+from ..runtime.errors import TargetError
+from ..runtime.extras import require
 from ..target import Model, Target
 from .languages import default_dims, prior_draws, prior_from_draws, reason, traced, tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pymc import Model as PyMCModel
+    from pytensor.tensor import TensorVariable
+else:
+    PyMCModel = TensorVariable = object  # may not be installed
 
-    from ..initial import DiagonalGaussian
+Position = dict[str, Array]
+"""One unconstrained position: the arrays of PyMC's value variables, by their names."""
 
 
-def from_pymc(model: Any, *, name: str | None = None, seed: int = 0) -> Target:
+def from_pymc(model: object, *, name: str | None = None, seed: int = 0) -> Target:
     """The posterior of a PyMC model as a target.
 
     P0 starts at the location and spread of 1,000 draws of the prior. Draws come back as constrained values and
@@ -39,7 +46,10 @@ def from_pymc(model: Any, *, name: str | None = None, seed: int = 0) -> Target:
       model: a `pymc.Model`; every free random variable must be continuous. Data are read now: `pymc.set_data` later
         needs a new target.
       name: what to call the target; the model's name when left out.
-      seed: of the draws from the prior.
+      seed: the seed of the draws from the prior.
+
+    Returns:
+      A target whose position is a dict of the model's unconstrained value variables.
     """
     pymc = _pymc()
     if not isinstance(model, pymc.Model):
@@ -74,23 +84,23 @@ def from_pymc(model: Any, *, name: str | None = None, seed: int = 0) -> Target:
 
 
 class _Graph:
-    """A PyTensor graph as a function of a position: a dict of value variables."""
+    """A PyTensor graph as a function of a position."""
 
-    def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any], names: Sequence[str] = ()):
+    def __init__(self, inputs: Sequence[TensorVariable], outputs: Sequence[TensorVariable], names: Sequence[str] = ()):
         from pymc.sampling.jax import get_jaxified_graph
 
         self.inputs, self.names = [variable.name for variable in inputs], names
         self.function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs)) if outputs else tuple
 
-    def __call__(self, position: dict[str, Array]) -> Sequence[Array]:
+    def __call__(self, position: Position) -> Sequence[Array]:
         return self.function(*(position[name] for name in self.inputs))
 
-    def by_name(self, position: dict[str, Array]) -> dict[str, Array]:
+    def by_name(self, position: Position) -> dict[str, Array]:
         return {name: jnp.asarray(out) for name, out in zip(self.names, self(position), strict=True)}
 
 
-def _known(model: Any, like: Any, constrain: _Graph, likelihood: _Graph, dtype: np.dtype) -> Model:
-    """Names, data and predictions."""
+def _known(model: PyMCModel, like: Position, constrain: _Graph, likelihood: _Graph, dtype: np.dtype) -> Model:
+    """The model's names of dimensions, its data, its log-likelihood and its predictions."""
     from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 
     with _quiet():
@@ -113,7 +123,7 @@ def _known(model: Any, like: Any, constrain: _Graph, likelihood: _Graph, dtype: 
     )
 
 
-def _predictive(model: Any, constrain: _Graph, like: Any, dtype: np.dtype) -> Callable | None:
+def _predictive(model: PyMCModel, constrain: _Graph, like: Position, dtype: np.dtype) -> Callable | None:
     """``predictive(position, key)``, or None where PyTensor cannot draw one of the distributions in JAX.
 
     Observed variables are drawn given the free ones. A random generator in the graph is in JAX a dict with its key.
@@ -129,7 +139,7 @@ def _predictive(model: Any, constrain: _Graph, like: Any, dtype: np.dtype) -> Ca
     generators = {v: v.type() for v in graph_inputs(outputs) if isinstance(v.type, RandomType)}
     outputs = clone_replace(outputs, generators)
 
-    def predictive(position: dict[str, Array], key: Array) -> dict[str, Array]:
+    def predictive(position: Position, key: Array) -> dict[str, Array]:
         values = constrain.by_name(position)
         words = [jax.random.key_data(k) for k in jax.random.split(key, len(generators))]
         drawn = draw(*(values[rv.name] for rv in free), *({"jax_state": word} for word in words))
@@ -144,7 +154,7 @@ def _predictive(model: Any, constrain: _Graph, like: Any, dtype: np.dtype) -> Ca
     return traced(predictive, dtype)
 
 
-def _prior(model: Any, seed: int, dtype: np.dtype) -> DiagonalGaussian | None:
+def _prior(model: PyMCModel, seed: int, dtype: np.dtype) -> DiagonalGaussian | None:
     """P0 from draws of the prior; None where PyMC cannot draw from it. Flat priors take no part."""
     import pymc
     from pymc.distributions.distribution import support_point
@@ -164,7 +174,7 @@ def _prior(model: Any, seed: int, dtype: np.dtype) -> DiagonalGaussian | None:
 
 @contextmanager
 def _in_jax(name: str, dtype: np.dtype) -> Iterator[None]:
-    """What PyMC and PyTensor do here, with their errors as one sentence."""
+    """Run PyMC and PyTensor under `tracing`, and raise their errors as one sentence."""
     try:
         with tracing(dtype), _quiet():
             yield
@@ -177,21 +187,19 @@ def _in_jax(name: str, dtype: np.dtype) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """PyTensor warns of a missing BLAS, of asserts it leaves out, ...: nothing a user can act on here."""
+    """Silence PyTensor's warnings, of a missing BLAS and the like: a user cannot act on them here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def _pymc() -> Any:
+def _pymc() -> ModuleType:
     """PyMC, imported with care: its JAX module switches JAX to double precision and to 100 devices."""
     double, flags = jax.config.values["jax_enable_x64"], os.environ.get("XLA_FLAGS")
     try:
         with _quiet():
-            import pymc
-            import pymc.sampling.jax
-    except ModuleNotFoundError as error:
-        raise ConfigError("from_pymc needs PyMC: pip install 'ergodic-inference[pymc]'") from error
+            pymc = require("pymc", "pymc", "from_pymc")
+            require("pymc.sampling.jax", "pymc", "from_pymc")
     finally:
         if jax.config.values["jax_enable_x64"] != double:
             jax.config.update("jax_enable_x64", double)  # type: ignore[no-untyped-call]

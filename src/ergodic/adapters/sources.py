@@ -1,4 +1,4 @@
-"""MODEL on the command line: a built-in name, or ``path/to/file.py:object``.
+"""Where a target comes from: MODEL on the command line is a built-in name, or ``path/to/file.py:object``.
 
 The object is a Target, a PyMC model, a NumPyro model that needs no arguments, or with --dim a log-density function. A
 function that can be called with no argument is taken for a NumPyro model: it cannot be a log-density.
@@ -10,9 +10,9 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -24,7 +24,15 @@ from .pymc import from_pymc
 
 
 def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]:
-    """The target a MODEL names, and the source to keep in a sampler's file so that it can be found again."""
+    """Find the target that MODEL names.
+
+    Args:
+        model: The user's words: a built-in target's name, or ``path/to/file.py:object``.
+        dim: The length of the position, where the object is a plain log-density function.
+
+    Returns:
+        The target, and its source: what a sampler's file keeps so that the target can be found again.
+    """
     if ".py" not in model and ":" not in model:
         _no_dim(dim, model)
         return targets.get(model), {"builtin": model}
@@ -35,10 +43,10 @@ def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]
         raise ModelError(f"{path}: {what} (MODEL is a built-in name or path/to/file.py:object)")
     module = _load(file)
     name = name or _only_target(module, file)
-    if not hasattr(module, name):
+    if name not in vars(module):
         raise ModelError(f"{path} has no '{name}' (it has: {', '.join(_candidates(module)) or 'nothing usable'})")
     source = {"file": str(file.resolve()), "object": name, "sha256": _hash(file)} | ({"dim": str(dim)} if dim else {})
-    return _as_target(getattr(module, name), model, name, dim), source
+    return _as_target(vars(module)[name], model, name, dim), source
 
 
 def resolve_source(source: dict[str, str], near: Path) -> tuple[Target, str | None]:
@@ -60,7 +68,7 @@ def resolve_source(source: dict[str, str], near: Path) -> tuple[Target, str | No
     return target, f"{file} has changed since the sampler was fitted" if changed else None
 
 
-def _as_target(thing: Any, model: str, name: str, dim: int | None) -> Target:
+def _as_target(thing: object, model: str, name: str, dim: int | None) -> Target:
     if isinstance(thing, Target):
         _no_dim(dim, model)
         return thing
@@ -90,13 +98,13 @@ def _as_target(thing: Any, model: str, name: str, dim: int | None) -> Target:
     return Target(thing, like=jnp.zeros(dim), name=name)
 
 
-def _is_pymc(thing: Any) -> bool:
+def _is_pymc(thing: object) -> bool:
     """Whether this is a PyMC model; one can only be there if PyMC was imported."""
     pymc = sys.modules.get("pymc")
     return pymc is not None and isinstance(thing, pymc.Model)
 
 
-def _needs_nothing(function: Any) -> bool:
+def _needs_nothing(function: Callable) -> bool:
     """Whether a function can be called without any argument."""
     try:
         inspect.signature(function).bind()
@@ -133,7 +141,7 @@ def _candidates(module: ModuleType) -> list[str]:
         name
         for name, value in vars(module).items()
         if not name.startswith("_")
-        and (isinstance(value, Target) or _is_pymc(value) or getattr(value, "__module__", None) == module.__name__)
+        and (isinstance(value, Target) or _is_pymc(value) or inspect.getmodule(value) is module)
     ]
 
 

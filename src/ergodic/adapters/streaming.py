@@ -3,12 +3,12 @@
 Draw i depends on the sampler, the key and i alone (drawing.py), so the store of n draws is the same, byte for byte,
 whether it was written at once, after a kill, or grown from fewer draws. What is in it:
 
-    posterior       one array a constrained variable, (1, n, ...), dimensions and labels as `Draws.to_arviz` gives them
+    posterior       an array per constrained variable, (1, n, ...); dimensions and labels as `Draws.to_arviz` gives them
     sample_stats    lp (log π*) and the draws' statistics: acceptance_rate, diverging, energy_error, log_weight, ...
     observed_data, constant_data    where the target's model has them; predictions and log-likelihoods are not streamed
     attributes      those of `Draws.to_arviz` but for what a run took; the store itself has `Sampler.attributes` and
-                    sampler_sha256, chunk (draws simulated at a time), storage_chunk (draws a file): what a run that
-                    goes on must share
+                    sampler_sha256, chunk (draws simulated at a time), storage_chunk (draws per file): what a run
+                    that goes on must share
 
 Before a run goes on it draws the last chunk of the store again and compares: a log-density that has changed since, or
 another machine's rounding, is an error and not a seam in the file.
@@ -18,37 +18,44 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array as Key
+from numpy.typing import ArrayLike
 
 from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..draws import Draws, constrained
 from ..protocols import Independent
 from ..runtime.drawing import Batch, default_chunk
 from ..runtime.errors import ConfigError, StorageError
+from ..runtime.extras import require
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
-from .files import file_name, inference_data
-from .zarr_store import COMMIT, Array, Store, read_metadata, remove, sole_writer, sweep
+from .files import datasets, file_name, inference_data
+from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sole_writer, sweep
 
-_ROWS = 1 << 17  # draws a file: millions of draws are few files,
+if TYPE_CHECKING:
+    from xarray import Variable
+else:
+    Variable = object  # may not be installed
+
+_ROWS = 1 << 17  # draws per file: millions of draws are few files,
 _VALUES = 1 << 23  # and one file's draws fit in memory
 _PASSING = ("created_at", "sampling_time", "gradients")  # attributes of one run, not of the draws
 _LATER = ("certificate",)  # attributes that draws do not depend on
 
 
 class Streamed(NamedTuple):
-    """What a run did."""
+    """What a run of `stream` did."""
 
     before: int
     """How many draws the store had already."""
@@ -77,13 +84,13 @@ def stream(
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
-    size, depth = settings["chunk"], sampler.depth
-    drawn = -(-n // size) * size - before // settings["storage_chunk"] * settings["storage_chunk"]
+    (size, rows), depth = chunks(sampler.target), sampler.depth
+    drawn = -(-n // size) * size - before // rows * rows
     return Streamed(before, some, clock.cost(drawn * depth if some is not None else 0, depth))
 
 
 def chunks(target: Target) -> tuple[int, int]:
-    """How many draws are simulated at a time, and how many, a multiple of these, go into one file."""
+    """How many draws are simulated at a time, and how many, a multiple of that, go into one file."""
     width = sum(leaf.size for leaf in jax.tree_util.tree_leaves(constrained_shape(target)))
     most = max(1, min(_ROWS, _VALUES // max(width, target.dim)))
     size = min(default_chunk(target.dim), most)
@@ -92,8 +99,7 @@ def chunks(target: Target) -> tuple[int, int]:
 
 def summarise_store(path: Path, target: Target, rows: int | None = 30) -> Summary:
     """The summary of the draws in a store, read one file at a time."""
-    import zarr
-
+    zarr = require("zarr", "results", "a Zarr store")
     _, n = read_metadata(path)
     data = zarr.open_group(str(path), mode="r")
     leaves = jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]
@@ -110,7 +116,7 @@ def summarise_store(path: Path, target: Target, rows: int | None = 30) -> Summar
     return summarise([*coordinate_names(target), "log π*"], parts(), n, rows)
 
 
-def _settings(sampler: Sampler, key: Key) -> dict[str, Any]:
+def _settings(sampler: Sampler, key: Key) -> Attributes:
     """What the draws depend on, as plain attributes: two runs that agree in these make the same draws."""
     size, rows = chunks(sampler.target)
     digest = hashlib.sha256(json.dumps([sampler.method.name, sampler.method.settings()], sort_keys=True).encode())
@@ -122,7 +128,7 @@ def _settings(sampler: Sampler, key: Key) -> dict[str, Any]:
     return {**attributes, "sampler_sha256": digest.hexdigest(), "chunk": size, "storage_chunk": rows}
 
 
-def _there_already(path: Path, settings: dict[str, Any], n: int) -> int:
+def _there_already(path: Path, settings: Attributes, n: int) -> int:
     """How many draws of this run are in the store; an error if it holds others, or more."""
     found, there = read_metadata(path)
     differ = [name for name in {**settings, **found} if name not in _LATER and settings.get(name) != found.get(name)]
@@ -142,10 +148,10 @@ def _write(
     n: int,
     path: Path,
     before: int,
-    settings: dict[str, Any],
+    settings: Attributes,
     progress: bool | None,
 ) -> Draws:
-    target, size, rows = sampler.target, settings["chunk"], settings["storage_chunk"]
+    target, (size, rows) = sampler.target, chunks(sampler.target)
     if before:
         last = (before - 1) // size
         (batch,) = method.batches(target, sampler.params, key, last, 1, size)
@@ -173,7 +179,7 @@ def _write(
 
 
 def _columns(target: Target, batch: Batch) -> dict[str, np.ndarray]:
-    """A batch as the store names it: constrained variables and statistics, one row a draw."""
+    """A batch as the store names it: constrained variables and statistics, with one row per draw."""
     leaves = jax.tree_util.tree_flatten_with_path(constrained(target, np.asarray(batch.position)))[0]
     stats = {"lp": batch.logdensity, **batch.stats}
     return {f"posterior/{file_name(leaf_name(path))}": np.asarray(leaf) for path, leaf in leaves} | {
@@ -181,7 +187,7 @@ def _columns(target: Target, batch: Batch) -> dict[str, np.ndarray]:
     }
 
 
-def _joined(parts: list[dict[str, Any]], count: int) -> dict[str, np.ndarray]:
+def _joined(parts: Sequence[Mapping[str, ArrayLike]], count: int) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
 
 
@@ -195,8 +201,7 @@ def _draws(sampler: Sampler, key: Key, made: list[Batch], count: int) -> Draws:
 
 
 def _require_same(path: Path, columns: dict[str, np.ndarray], begin: int, end: int) -> None:
-    import zarr
-
+    zarr = require("zarr", "results", "a Zarr store")
     data = zarr.open_group(str(path), mode="r")
     for name, column in columns.items():
         stored = np.asarray(data[name][0, begin:end])
@@ -207,29 +212,27 @@ def _require_same(path: Path, columns: dict[str, np.ndarray], begin: int, end: i
             )
 
 
-def _store(path: Path, draws: Draws, columns: dict[str, np.ndarray], settings: dict[str, Any]) -> Store:
+def _store(path: Path, draws: Draws, columns: dict[str, np.ndarray], settings: Attributes) -> Store:
     """The store's layout, taken from what ArviZ makes of a few draws."""
     stats = {name: column[:2] for name, column in draws.stats.items()}
     few = Draws(draws.target, draws.unconstrained[:2], draws.logdensity[:2], stats, attributes=draws.attributes)
     data = inference_data(few, predictive=False, log_likelihood=False)
     arrays: dict[str, Array] = {}
-    attributes: dict[str, dict[str, Any]] = {"": settings}
-    for group in data.groups():
-        attributes[group] = {name: plain(v) for name, v in data[group].attrs.items() if name not in _PASSING}
-        for name, variable in data[group].variables.items():
+    attributes: dict[str, Attributes] = {"": settings}
+    for group, dataset in datasets(data).items():
+        attributes[group] = {str(name): plain(v) for name, v in dataset.attrs.items() if name not in _PASSING}
+        for name, variable in dataset.variables.items():
             place = f"{group}/{name}"
             if place in columns:
                 arrays[place] = Array(variable.dims, columns[place].dtype, columns[place].shape[1:])
             else:
                 arrays[place] = _fixed(variable)
-    return Store(path, settings["storage_chunk"], arrays, attributes)
+    return Store(path, chunks(draws.target)[1], arrays, attributes)
 
 
-def _fixed(variable: Any) -> Array:
+def _fixed(variable: Variable) -> Array:
     """Labels or data that do not grow, as files have them: text as text, dates as numbers."""
-    from xarray.conventions import encode_cf_variable
-
-    encoded = encode_cf_variable(variable)
+    encoded = require("xarray.conventions", "results", "a Zarr store").encode_cf_variable(variable)
     values = np.asarray(encoded.values)
     values = values.astype(str) if values.dtype.kind in "OS" else values
     attributes = {name: plain(value) for name, value in encoded.attrs.items() if name != "_FillValue"}

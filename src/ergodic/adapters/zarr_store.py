@@ -19,14 +19,20 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
 from ..runtime.errors import StorageError
+from ..runtime.extras import require
 
 COMMIT = ".zmetadata"
-_COMPRESSOR = {"id": "zstd", "level": 1}
+Attributes = Mapping[str, int | float | str]
+"""Plain facts about a group or an array, by name."""
+Document = dict[str, object]
+"""A JSON document of a store's metadata."""
+_COMPRESSOR: Document = {"id": "zstd", "level": 1}
 
 
 class Array(NamedTuple):
@@ -36,19 +42,22 @@ class Array(NamedTuple):
     dtype: np.dtype
     shape: tuple[int, ...] = ()
     values: np.ndarray | None = None
-    attributes: Mapping[str, Any] = {}
+    attributes: Attributes = MappingProxyType({})
 
 
 class Store:
-    """A store that is ``rows`` draws a file, with arrays named ``group/name`` and attributes by group (``""``: all)."""
+    """A store with ``rows`` draws per file.
 
-    def __init__(self, path: Path, rows: int, arrays: Mapping[str, Array], attributes: Mapping[str, Mapping[str, Any]]):
+    Arrays are named ``group/name``; attributes are by group, and those of ``""`` are the whole store's.
+    """
+
+    def __init__(self, path: Path, rows: int, arrays: Mapping[str, Array], attributes: Mapping[str, Attributes]):
         self._path, self._rows, self._arrays, self._attributes = path, rows, arrays, attributes
         self._work = work_folder(path)
         self._written: dict[str, bytes] = {}
 
     def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int) -> None:
-        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row a draw."""
+        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw."""
         new = not self._path.exists()
         root = self._work / "new" if new else self._path
         folders = {root}
@@ -73,15 +82,15 @@ class Store:
         _sync(self._path.parent if new else self._path)
 
     def _padded(self, array: Array, column: np.ndarray) -> np.ndarray:
-        """A file's worth of draws in the array's shape, zeros after the last."""
+        """The draws of one file in the array's shape, with zeros after the last."""
         out = np.zeros((self._rows, *array.shape), array.dtype)
         out[: len(column)] = column
         return out[None] if array.dims[0] == "chain" else out
 
-    def _documents(self, n: int) -> dict[str, Any]:
+    def _documents(self, n: int) -> dict[str, Document]:
         """All metadata of the store at n draws, by file."""
         groups = dict.fromkeys(["", *(name.rpartition("/")[0] for name in self._arrays)])
-        found: dict[str, Any] = {}
+        found: dict[str, Document] = {}
         for group in groups:
             found[f"{group}/.zgroup".lstrip("/")] = {"zarr_format": 2}
             found[f"{group}/.zattrs".lstrip("/")] = dict(self._attributes.get(group, {}))
@@ -90,7 +99,7 @@ class Store:
             found[f"{name}/.zattrs"] = {"_ARRAY_DIMENSIONS": list(array.dims), **array.attributes}
         return found
 
-    def _describe(self, array: Array, n: int) -> dict[str, Any]:
+    def _describe(self, array: Array, n: int) -> Document:
         if array.values is not None:
             shape = chunks = array.values.shape
         else:
@@ -117,7 +126,7 @@ class Store:
         os.replace(temporary, file)
 
 
-def read_metadata(path: Path) -> tuple[dict[str, Any], int]:
+def read_metadata(path: Path) -> tuple[dict[str, int | float | str], int]:
     """A store's attributes and how many draws are in it."""
     try:
         metadata = json.loads((path / COMMIT).read_text())["metadata"]
@@ -173,7 +182,7 @@ def sole_writer(path: Path) -> Iterator[None]:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Released when the process ends, however it ends. Some file systems have no locks; there nobody is kept out."""
+    """Lock a file until this process ends, however it ends; where the file system has no locks, nobody is kept out."""
     import fcntl
 
     try:
@@ -184,22 +193,21 @@ def _lock(handle: int, path: Path) -> None:
         return
 
 
-def _filters(dtype: np.dtype) -> list[dict[str, Any]]:
-    """Bytes of the same significance side by side: sign and exponent of real numbers then compress."""
+def _filters(dtype: np.dtype) -> list[Document]:
+    """Filters that put bytes of the same significance side by side: sign and exponent of real numbers then compress."""
     return [{"id": "shuffle", "elementsize": dtype.itemsize}] if dtype.kind in "iuf" and dtype.itemsize > 1 else []
 
 
 def _encode(values: np.ndarray) -> bytes:
-    from numcodecs import get_codec  # type: ignore[import-untyped]
-
-    data: Any = np.ascontiguousarray(values)
+    get_codec = require("numcodecs", "results", "a Zarr store").get_codec
+    data: np.ndarray | bytes = np.ascontiguousarray(values)
     for config in (*_filters(values.dtype), _COMPRESSOR):
         data = get_codec(dict(config)).encode(data)
     return bytes(data)
 
 
 def _sync(folder: Path) -> None:
-    """Names of a folder's files to disk, where folders can be opened."""
+    """Flush the names of a folder's files to disk, where folders can be opened."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

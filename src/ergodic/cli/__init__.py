@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import entry_points
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import typer
 
+from .._version import __version__
 from ..runtime.errors import ErgodicError
-from . import certificates, data, generative, models, networks
+from ..runtime.extras import explained
+from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling
 from .console import say
 
 app = typer.Typer(
@@ -24,11 +26,12 @@ bayesian_networks = typer.Typer(no_args_is_help=True, help="Bayesian networks on
 data_sets = typer.Typer(no_args_is_help=True, help="The data sets: what there is, fetch what is missing.")
 
 
-app.command("targets")(models.list_targets)
-app.command("methods")(models.list_methods)
-app.command()(models.check)
-app.command()(models.fit)
-app.command()(models.sample)
+app.command()(demo.demo)
+app.command("targets")(listings.list_targets)
+app.command("methods")(listings.list_methods)
+app.command()(checking.check)
+app.command()(fitting.fit)
+app.command()(sampling.sample)
 app.command()(certificates.certify)
 app.add_typer(models_of_images, name="generative")
 models_of_images.command()(generative.train)
@@ -40,19 +43,32 @@ app.add_typer(data_sets, name="data")
 data_sets.command("list")(data.list_data)
 data_sets.command("fetch")(data.fetch_data)
 
-for plugin in entry_points(group="ergodic.commands"):
-    plugin.load()(app)  # the studies' commands, where they are installed
+
+def _elsewhere(context: typer.Context) -> None:
+    """Say where a command of the studies is to be found."""
+    raise ErgodicError(
+        f"`ergodic {context.info_name}` comes with the studies, which are not part of this package: run `make` in a "
+        "checkout of the repository, and it is there"
+    )
+
+
+PLUGINS = tuple(entry_points(group="ergodic.commands"))
+"""What other packages add to the command line: the studies' commands, in every checkout."""
+for plugin in PLUGINS:
+    plugin.load()(app)
+for name in () if PLUGINS else ("report", "reproduce", "bench"):
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(name, hidden=True, add_help_option=False, context_settings=anything)(_elsewhere)
 
 # click's base of usage errors, from whichever click typer carries
-CommandError: type[Any] = typer.BadParameter.__mro__[2]
+CommandError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
-        from .._version import __version__
-
         say(f"ergodic {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -85,6 +101,8 @@ def main(argv: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, ModuleNotFoundError):
+            error = explained(error) or error
         kind = "" if isinstance(error, ErgodicError) else f"{type(error).__name__}: "
         first = (str(error).strip().splitlines() or ["(no message)"])[0]
         print(f"error: {kind}{first}", file=sys.stderr)

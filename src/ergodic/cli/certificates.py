@@ -1,4 +1,4 @@
-"""Commands for certificates: certify a saved sampler, calibrate the certificate itself."""
+"""The command that certifies a saved sampler."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..runtime.files import require_writable
 from .console import Dim, Seed, key_of, say
-from .models import open_sampler
+from .sampling import open_sampler
 
 
 def certify(
@@ -24,8 +25,6 @@ def certify(
 
     Exit code 0 when it passed, 3 when it failed, 4 when it is inconclusive.
     """
-    from ..runtime.files import require_writable
-
     require_writable(file)
     sampler = open_sampler(file, model, dim)
     certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence)

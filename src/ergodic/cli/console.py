@@ -1,12 +1,14 @@
-"""What commands share: the console, a few words on it, and the options that several take."""
+"""What commands share: the console, functions that print on it, and the options that several commands take."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import jax
 import typer
+from jaxtyping import Array
 from rich.console import Console
 
 from ..runtime.errors import ConfigError
@@ -25,14 +27,12 @@ def say(text: str = "") -> None:
 
 
 def warn(text: str) -> None:
-    """A line on stderr that something is amiss."""
+    """Print a line on stderr that something is amiss."""
     print(f"warning: {text}", file=sys.stderr)
 
 
-def key_of(seed: int) -> Any:
-    """The random key of a seed."""
-    import jax
-
+def key_of(seed: int) -> Array:
+    """The random key of a seed that a user gave."""
     if not 0 <= seed < 2**63:
         raise ConfigError(f"--seed must be between 0 and 2^63, not {seed}")
     return jax.random.key(seed)

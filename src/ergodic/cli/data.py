@@ -6,16 +6,20 @@ from typing import Annotated
 
 import typer
 
+from ..datasets.fetch import fetch, require_collection
+from ..runtime.data_files import ORIGINS, VARIABLE, find, folders
+from ..runtime.data_registry import COLLECTIONS
+from ..runtime.extras import installed
 from .console import say
 
 
 def list_data() -> None:
-    """The data sets, whether they are at hand, and where."""
-    from ..runtime.data_files import ORIGINS, VARIABLE, find, folders
-    from ..runtime.data_registry import COLLECTIONS
-
-    _line("digits", "there", "scikit-learn", "8x8 digits, grey levels")
-    _line("diabetes", "there", "scikit-learn", "a regression table")
+    """The data sets, whether they are at hand, and where they lie."""
+    carried = (
+        ("there", "scikit-learn") if installed("sklearn") else ("missing", "pip install 'ergodic-inference[data]'")
+    )
+    _line("digits", *carried, "8x8 digits, grey levels")
+    _line("diabetes", *carried, "a regression table")
     for name, collection in COLLECTIONS.items():
         found = [path for file in collection.files if (path := find(name, file.name))]
         whole = len(found) == len(collection.files)
@@ -36,8 +40,6 @@ def _line(name: str, there: str, where: str, what: str) -> None:
 
 def fetch_data(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="See `ergodic data list`.")]) -> None:
     """Download data sets from their public origins, or from ERGODIC_MIRROR; what is there and sound is left."""
-    from ..datasets.fetch import fetch, require_collection
-
     for name in names:
         require_collection(name)
     for name in names:

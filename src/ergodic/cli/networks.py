@@ -1,4 +1,4 @@
-"""Commands for Bayesian networks: on a user's own table, and the paper's appendix."""
+"""Commands for Bayesian networks on a user's own table: fit, and predict."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(help="What `ergodic bnn fit` wrote.")],
     table: Annotated[Path, typer.Argument(help="A CSV file with the same columns; the target's may be there or not.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Predictions, a row each.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="File for the predictions.")] = Path("predictions.csv"),
 ) -> None:
     """Predict new rows: mean, standard deviation and quantiles."""
     from ..bnn.csv_table import new_rows
@@ -83,7 +83,7 @@ def predict(
 
 
 def _apart(out: Path, *inputs: Path) -> None:
-    """Refuse to write over what is read."""
+    """Refuse an output file that is one of the inputs."""
     from ..runtime.errors import ConfigError
 
     for path in inputs:

@@ -1,26 +1,27 @@
-"""How files at their origins are turned into the files that are kept."""
+"""How the files at their public origins are turned into the files that are kept, by `Conversion`."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from ..runtime.data_registry import Conversion
 from .splits import pbp_splits
 
 PIXELS = 784
 
 
-def as_it_is(parts: Sequence[Path], out: Path) -> None:
-    """The one file there is, unchanged."""
+def copy(parts: Sequence[Path], out: Path) -> None:
+    """Copy the one file there is, unchanged."""
     (part,) = parts
     shutil.copyfile(part, out)
 
 
 def pack_rows(parts: Sequence[Path], out: Path) -> None:
-    """Larochelle's three ``.amat`` files, rows of 784 characters 0 or 1 between blanks, as packed bits."""
+    """Write Larochelle's three ``.amat`` files, whose rows are 784 digits 0 or 1 between blanks, as packed bits."""
     train, valid, test = map(_packed, parts)
     np.savez_compressed(out, train=train, valid=valid, test=test)
 
@@ -36,7 +37,7 @@ def _packed(part: Path) -> np.ndarray:
 
 
 def regression_table(parts: Sequence[Path], out: Path) -> None:
-    """Rows of numbers and which columns are features and target; splits by PBP's recipe."""
+    """Write a table from its rows and the numbers of its feature and target columns, with the splits of PBP."""
     data, features, target = map(_numbers, parts)
     columns, (column,) = features.astype(int).ravel(), target.astype(int).ravel()
     if not {*columns, column} <= set(range(data.shape[1])):
@@ -52,3 +53,11 @@ def _numbers(part: Path) -> np.ndarray:
     if rows.ndim != 2 or not np.isfinite(rows).all():
         raise ValueError(f"{part.name} is not rows of numbers")
     return rows
+
+
+CONVERSIONS: dict[Conversion, Callable[[Sequence[Path], Path], None]] = {
+    Conversion.COPY: copy,
+    Conversion.PACK_ROWS: pack_rows,
+    Conversion.REGRESSION_TABLE: regression_table,
+}
+"""The function that writes a file from the downloaded parts, for each way of making one."""

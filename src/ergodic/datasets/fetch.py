@@ -15,10 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..runtime import data_files as locate
+from ..runtime import data_files
 from ..runtime.data_registry import COLLECTIONS, File, Origin
 from ..runtime.errors import ConfigError, DataError, unknown
+from ..runtime.extras import require
 from .content import digest
+from .conversion import CONVERSIONS
 
 MIRROR = "ERGODIC_MIRROR"
 """Environment variable: a base URL under which COLLECTION/FILE lie, used instead of the public origins."""
@@ -39,24 +41,27 @@ def fetch(name: str, tell: Callable[[str], None] = lambda line: None) -> list[Fe
     """See to it that a collection's files are there: in ERGODIC_DATA where it is set, else in the user's cache.
 
     Args:
-        name: One of `registry.COLLECTIONS`.
-        tell: Gets a line before every download.
+        name: The collection's name, one of `data_registry.COLLECTIONS`.
+        tell: A function that is given a line of text before every download.
+
+    Returns:
+        The collection's files, each with its path and whether it was downloaded now.
     """
     require_collection(name)
     return [_fetch_file(name, file, tell) for file in COLLECTIONS[name].files]
 
 
 def require_collection(name: str) -> None:
-    """A `ConfigError` unless there is such a collection."""
+    """Raise a `ConfigError` unless there is a collection of this name."""
     if name not in COLLECTIONS:
         raise ConfigError(unknown("collection to fetch", name, COLLECTIONS))
 
 
 def _fetch_file(collection: str, file: File, tell: Callable[[str], None]) -> Fetched:
-    present = locate.find(collection, file.name)
+    present = data_files.find(collection, file.name)
     if present is not None and _sound(present, file):
         return Fetched(present, new=False)
-    place = locate.folders()[0] / collection / file.name
+    place = data_files.folders()[0] / collection / file.name
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetching-", dir=place.parent) as name:
@@ -67,8 +72,8 @@ def _fetch_file(collection: str, file: File, tell: Callable[[str], None]) -> Fet
             os.replace(made, place)
     except OSError as error:
         raise DataError(
-            f"cannot write {place} ({error.strerror or error}); make room for it, or set {locate.VARIABLE} to a folder "
-            "that can be written to"
+            f"cannot write {place} ({error.strerror or error}); make room for it, or set {data_files.VARIABLE} "
+            "to a folder that can be written to"
         ) from error
     finally:
         with suppress(OSError):
@@ -85,9 +90,8 @@ def _sound(path: Path, file: File) -> bool:
 
 def _download(collection: str, origin: Origin, folder: Path, tell: Callable[[str], None]) -> Path:
     """Bring one file, by pooch, which deletes what does not have the digest it should."""
-    import pooch
-    import requests
-
+    pooch = require("pooch", "data", "downloading data")
+    requests = require("requests", "data", "downloading data")
     url = address(collection, origin)
     tell(f"fetching {url}")
     store = pooch.create(folder, base_url="", registry={origin.name: origin.digest}, urls={origin.name: url})
@@ -107,7 +111,7 @@ def _download(collection: str, origin: Origin, folder: Path, tell: Callable[[str
 
 def _make(collection: str, file: File, parts: Sequence[Path], out: Path) -> None:
     try:
-        file.make(parts, out)
+        CONVERSIONS[file.conversion](parts, out)
     except ValueError as error:
         raise _not_as_known(collection, file.origins, str(error)) from error
     if not _sound(out, file):
@@ -129,7 +133,7 @@ def address(collection: str, origin: Origin) -> str:
 
 
 def _reason(error: Exception) -> str:
-    response = getattr(error, "response", None)
+    response = getattr(error, "response", None)  # of requests' errors, those that came with an answer
     if response is not None:
         return f"the server answers {response.status_code} {response.reason}"
     return f"no connection, or it broke ({type(error).__name__})"

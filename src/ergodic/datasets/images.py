@@ -16,10 +16,11 @@ from jaxtyping import Float32, Int, UInt8
 
 from ..runtime.data_files import data_file
 from ..runtime.errors import ConfigError, unknown
+from ..runtime.extras import require
 from .content import damaged, read_arrays, read_idx
 
 SEED = 0
-"""Of every shuffle and every binarisation here."""
+"""The seed of every shuffle and every binarisation in this file."""
 VALIDATION_ROWS = Path(__file__).with_name("mnist_validation_rows.npy")
 """Which of MNIST's 60,000 training images Larochelle's validation images were drawn from, row by row. Inferred: the
 most likely one-to-one match, which no pixel contradicts; a few look-alikes may be swapped."""
@@ -27,7 +28,7 @@ most likely one-to-one match, which no pixel contradicts; a few look-alikes may 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A data set of images, a row each."""
+    """A data set of images, one image per row."""
 
     name: str
     shape: tuple[int, int]
@@ -35,9 +36,9 @@ class Images:
     train: Float32[np.ndarray, "train pixels"]
     """Grey levels in [0, 1]."""
     validation: UInt8[np.ndarray, "validation pixels"]
-    """Binary."""
+    """Binary images that never change, to choose between models by."""
     test: UInt8[np.ndarray, "test pixels"]
-    """Binary, in random order: any part of it is a sample of the whole."""
+    """Binary images in random order, so that any part of them is a sample of the whole."""
     train_labels: UInt8[np.ndarray, " train"]
     validation_labels: UInt8[np.ndarray, " validation"]
     test_labels: UInt8[np.ndarray, " test"]
@@ -51,22 +52,20 @@ class Images:
 
 
 def load(name: str) -> Images:
-    """A data set by its name: one of `names`."""
+    """Load the data set of this name, which is one of `names`."""
     if name not in _LOADERS:
         raise ConfigError(unknown("image data set", name, _LOADERS))
     return _LOADERS[name]()
 
 
 def names() -> tuple[str, ...]:
-    """The data sets there are."""
+    """The names of the data sets of images."""
     return tuple(_LOADERS)
 
 
 def _digits() -> Images:
     """8x8 digits that scikit-learn carries: 1,297 for training, 200 for validation, 300 for testing."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
+    bunch = require("sklearn.datasets", "data", "the digits data set").load_digits()
     order = _generator().permutation(len(bunch.data))
     rows, labels = bunch.data[order], bunch.target[order]
     return _cut("digits", (8, 8), 16, (rows[:-300], labels[:-300]), (rows[-300:], labels[-300:]), 200)
@@ -105,7 +104,7 @@ _LOADERS: dict[str, Callable[[], Images]] = {"digits": _digits, "mnist": _mnist,
 
 
 def _idx_images(name: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Training and test images (bytes, a row each) with their labels, from MNIST's kind of files."""
+    """Training and test images (bytes, one image per row) with their labels, from MNIST's kind of files."""
     pairs = []
     for part, count in (("train", 60_000), ("t10k", 10_000)):
         images = read_idx(data_file(name, f"{part}-images-idx3-ubyte.gz", name), (count, 28, 28))
@@ -147,5 +146,5 @@ def _binary(grey: np.ndarray, generator: np.random.RandomState) -> np.ndarray:
 
 
 def _generator() -> np.random.RandomState:
-    """NumPy promises that this one never changes, so neither do the images."""
+    """A generator that NumPy promises never to change, so that the images never change either."""
     return np.random.RandomState(SEED)

@@ -13,12 +13,13 @@ from jaxtyping import Float64, Int
 
 from ..runtime.data_files import data_file
 from ..runtime.errors import ConfigError, unknown
+from ..runtime.extras import require
 from .content import damaged, read_arrays
 from .splits import SPLITS, pbp_splits
 
 
 class Split(NamedTuple):
-    """One split's rows."""
+    """The training and test rows of one split."""
 
     train_x: Float64[np.ndarray, "train features"]
     train_y: Float64[np.ndarray, " train"]
@@ -34,13 +35,13 @@ class Table:
     X: Float64[np.ndarray, "rows features"]
     y: Float64[np.ndarray, " rows"]
     train_index: Int[np.ndarray, "splits train"]
-    """Row numbers, a split each."""
+    """Row numbers, one row of them per split."""
     test_index: Int[np.ndarray, "splits test"]
     features: tuple[str, ...]
     target: str
 
     def split(self, number: int) -> Split:
-        """The rows of a split, 0 to 19."""
+        """The rows of one split, whose number is 0 to 19."""
         if not 0 <= number < len(self.train_index):
             raise ConfigError(f"'{self.name}' has splits 0 to {len(self.train_index) - 1}, not {number}")
         train, test = self.train_index[number], self.test_index[number]
@@ -48,7 +49,7 @@ class Table:
 
     @property
     def copied(self) -> float:
-        """The part of test rows that stand among the training rows too, target and all; mean over splits."""
+        """The fraction of test rows that also stand among the training rows, target included; a mean over splits."""
         rows = np.column_stack([self.X, self.y])
         kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
         pairs = zip(self.train_index, self.test_index, strict=True)
@@ -110,7 +111,7 @@ _UCI = {
 
 
 def load_table(name: str) -> Table:
-    """A table by its name: one of `table_names`."""
+    """Load the table of this name, which is one of `table_names`."""
     if name == "diabetes":
         return _diabetes()
     if name not in _UCI:
@@ -124,9 +125,7 @@ def table_names() -> tuple[str, ...]:
 
 
 def _diabetes() -> Table:
-    from sklearn.datasets import load_diabetes
-
-    bunch = load_diabetes(scaled=False)
+    bunch = require("sklearn.datasets", "data", "the diabetes table").load_diabetes(scaled=False)
     train, test = pbp_splits(len(bunch.target))
     return Table(
         "diabetes",

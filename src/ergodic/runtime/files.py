@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, read with every doubt said aloud."""
+"""Atomic writes, and safetensors files of named arrays whose damage is reported in words."""
 
 from __future__ import annotations
 

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 
 class Progress:
-    """``with Progress("tuning", 50) as bar: bar.advance("note")``; shown on stderr when that is a terminal."""
+    """A bar that counts steps: ``with Progress("tuning", 50) as bar: bar.advance("note")``.
+
+    Args:
+        title: What is going on.
+        total: How many steps there are.
+        enabled: Whether to show the bar on stderr; None shows it when stderr is a terminal.
+    """
 
     def __init__(self, title: str, total: int, enabled: bool | None = None):
         self._title, self._total = title, total
         self._enabled = sys.stderr.isatty() if enabled is None else enabled
-        self._bar: Any = None
+        self._bar: RichProgress | None = None
 
     def __enter__(self) -> Progress:
         if self._enabled:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
+            from rich.progress import Progress as Shown
 
-            self._bar = RichProgress(
+            self._bar = Shown(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
@@ -35,7 +44,7 @@ class Progress:
         return self
 
     def advance(self, note: str = "", by: int = 1) -> None:
-        """Count some steps, with a few words on how it goes."""
+        """Count ``by`` more steps, and show a few words on how it goes."""
         if self._bar is not None:
             self._bar.update(self._task, advance=by, note=note)
 

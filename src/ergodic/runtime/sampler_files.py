@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -25,10 +26,32 @@ from .files import digest, read_arrays, write_atomically
 SCHEMA = 2
 _RENAMED = {"metric": "chart", "metrics": "charts"}
 """Parts of arrays' names in files of schema 1, and what they are called since."""
+
+
+class Header(TypedDict):
+    """The JSON header of a sampler's file."""
+
+    schema: int
+    version: str
+    method: str
+    config: dict[str, Any]
+    """The settings of the method, by name."""
+    target: dict[str, object]
+    """The target's name, dim, dtype and leaves (a shape for each)."""
+    source: dict[str, Any]
+    """Where the command line found the target; empty where it was made in Python."""
+    cost: dict[str, Any]
+    """The fields of the `Cost` of tuning."""
+    certificate: dict[str, Any] | None
+    members: NotRequired[int]
+    """How many members a family has, where it is one."""
+    sha256: str
+
+
 _REQUIRED = {"method", "config", "target", "source", "cost", "sha256"}
 
 
-def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(path: str | os.PathLike[str], header: Mapping[str, object], arrays: dict[str, np.ndarray]) -> None:
     """Write a sampler's header and arrays, atomically; schema, version and checksum are added here."""
     from safetensors.numpy import save
 
@@ -37,7 +60,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
     write_atomically(path, save(arrays, metadata={"ergodic": json.dumps(document)}))
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:
     """The header and the arrays of a sampler's file, checked for damage."""
     metadata, arrays = read_arrays(path, "a sampler's file")
     if "ergodic" not in metadata:

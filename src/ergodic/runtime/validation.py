@@ -7,24 +7,28 @@ that NumPy scalars, arrays and lists become numbers and tuples that hash, compar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast, overload
 
+import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .errors import ConfigError
 
-Rule = Callable[[Any, str], Any]
+T = TypeVar("T")
+Rule = Callable[[object, str], object]
+"""Maps a value and its name to the checked value, or raises a `ConfigError` that has the name in it."""
 
 
-def settle(config: Any, **rules: Rule) -> None:
+def settle(config: object, **rules: Rule) -> None:
     """Replace each named field of a frozen dataclass by its checked value."""
     for name, rule in rules.items():
         object.__setattr__(config, name, rule(getattr(config, name), name))
 
 
-def positive_int(value: Any, what: str) -> int:
-    """A whole number of at least 1."""
+def positive_int(value: object, what: str) -> int:
+    """The value as an int, which must be a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ConfigError(f"{what} must be a whole number, not {value!r}")
     if value < 1:
@@ -32,9 +36,9 @@ def positive_int(value: Any, what: str) -> int:
     return int(value)
 
 
-def finite_float(value: Any, what: str) -> float:
-    """A number that is neither infinite nor NaN."""
-    number = value.item() if getattr(value, "ndim", None) == 0 else value
+def finite_float(value: object, what: str) -> float:
+    """The value as a float, which must be a finite number."""
+    number = value.item() if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 else value
     if isinstance(number, bool) or not isinstance(number, int | float | np.number):
         raise ConfigError(f"{what} must be a number, not {value!r}")
     if not math.isfinite(number):
@@ -42,46 +46,53 @@ def finite_float(value: Any, what: str) -> float:
     return float(number)
 
 
-def positive_float(value: Any, what: str) -> float:
-    """A finite number above 0."""
+def positive_float(value: object, what: str) -> float:
+    """The value as a float, which must be finite and above 0."""
     number = finite_float(value, what)
     if number <= 0:
         raise ConfigError(f"{what} must be above 0, not {value}")
     return number
 
 
-def boolean(value: Any, what: str) -> bool:
-    """True or False, and nothing that merely looks like it."""
+def boolean(value: object, what: str) -> bool:
+    """The value as a bool, which must be True or False and not merely look like it."""
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{what} must be true or false, not {value!r}")
     return bool(value)
 
 
-def numbers(rule: Rule, count: int | None = None) -> Rule:
-    """A tuple of values that each keep a rule; of a given length, or one number or any length."""
+@overload
+def numbers(rule: Callable[[object, str], T], count: int) -> Callable[[object, str], tuple[T, ...]]: ...
+@overload
+def numbers(rule: Callable[[object, str], T], count: None = None) -> Callable[[object, str], T | tuple[T, ...]]: ...
+def numbers(
+    rule: Callable[[object, str], T], count: int | None = None
+) -> Callable[[object, str], T | tuple[T, ...]] | Callable[[object, str], tuple[T, ...]]:
+    """A rule for a tuple of values that each keep a rule: ``count`` of them or, if that is None, any number or one."""
 
-    def check(value: Any, what: str) -> Any:
-        if np.ndim(value) == 0 and count is None:
+    def check(value: object, what: str) -> T | tuple[T, ...]:
+        values, axes = cast(Sequence[object], value), np.ndim(cast(ArrayLike, value))
+        if axes == 0 and count is None:
             return rule(value, what)
-        if np.ndim(value) != 1 or (count is not None and len(value) != count):
+        if axes != 1 or (count is not None and len(values) != count):
             raise ConfigError(f"{what} must be {count if count else 'a list of'} numbers, not {value!r}")
-        return tuple(rule(v, what) for v in value)
+        return tuple(rule(v, what) for v in values)
 
     return check
 
 
 def optional(rule: Rule) -> Rule:
-    """None, or what the rule allows."""
+    """A rule that allows None and whatever the given rule allows."""
     return lambda value, what: None if value is None else rule(value, what)
 
 
-def one_of(value: Any, choices: tuple[str, ...], what: str) -> str:
-    """One of a few words."""
+def one_of(value: object, choices: tuple[str, ...], what: str) -> str:
+    """The value as a string, which must be one of a few words."""
     if not isinstance(value, str) or value not in choices:
         raise ConfigError(f"{what} must be one of {', '.join(map(repr, choices))}, not {value!r}")
     return value
 
 
 def choice(*choices: str) -> Rule:
-    """The rule of `one_of`."""
+    """A rule that allows a few words, as `one_of` checks them."""
     return lambda value, what: one_of(value, choices, what)

@@ -1,1 +1,1 @@
-"""Statistics of plain arrays: tests of hypotheses and distances between samples. No JAX, no noun of the library."""
+"""Statistics of plain arrays: tests of hypotheses and distances between samples. They know no noun of the library."""

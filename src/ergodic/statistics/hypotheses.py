@@ -7,7 +7,7 @@ approximation of a skewed average is not good enough there, and nobody knows the
 - `average`, `two_averages`: for values of a known mean, and for two means, with Hall's correction for skewness.
 - `two_samples`: Kolmogorov-Smirnov, and `groups`: analysis of variance on ranks, both free of the distribution.
 
-All work column by column on plain arrays, one row a draw.
+All of them work column by column on plain arrays with one row per draw.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from scipy import special, stats
 
 _PINELIS = 2 * np.e**3 / 9
 
 
 class Tested(NamedTuple):
-    """One value a column."""
+    """What a test found, with one value per column."""
 
-    statistic: np.ndarray
-    p_value: np.ndarray
+    statistic: Float[np.ndarray, "columns"]
+    p_value: Float[np.ndarray, "columns"]
 
 
-def symmetric(values: np.ndarray) -> Tested:
-    """Are values symmetric about 0? ``(n, columns)``.
+def symmetric(values: Float[np.ndarray, "n columns"]) -> Tested:
+    """Are independent values symmetric about 0?
 
     The self-normalised sum z = Σv / √Σv² of independent values that are symmetric about 0 has
-    P(z >= t) <= 2e³/9 P(N(0,1) >= t) for every t and n (Pinelis 1994): flip every sign by a fair coin. Two-sided here.
+    P(z >= t) <= 2e³/9 P(N(0,1) >= t) for every t and n (Pinelis 1994): flip every sign by a fair coin. The p-value is
+    two-sided.
     """
     values = np.asarray(values, np.float64)
     norm = np.sqrt(np.sum(values**2, axis=0))
@@ -39,15 +41,15 @@ def symmetric(values: np.ndarray) -> Tested:
     return Tested(statistic, np.minimum(1, 2 * _PINELIS * special.ndtr(-np.abs(statistic))))
 
 
-def average(values: np.ndarray, expected: float | np.ndarray = 0.0) -> Tested:
-    """Do independent values, ``(n, columns)``, have the expected mean?"""
+def average(values: Float[np.ndarray, "n columns"], expected: float | Float[np.ndarray, "columns"] = 0.0) -> Tested:
+    """Do independent values have the expected mean?"""
     mean, variance, third = _moments(np.asarray(values, np.float64))
     n = len(values)
     return _studentised(mean - expected, variance / n, third / n**2)
 
 
-def two_averages(x: np.ndarray, y: np.ndarray) -> Tested:
-    """Do two samples, ``(n, columns)`` and ``(m, columns)``, have the same means? Welch's test, corrected."""
+def two_averages(x: Float[np.ndarray, "n columns"], y: Float[np.ndarray, "m columns"]) -> Tested:
+    """Do two samples have the same means? This is Welch's test, with Hall's correction."""
     (mean_x, variance_x, third_x), (mean_y, variance_y, third_y) = _moments(x), _moments(y)
     n, m = len(x), len(y)
     return _studentised(mean_y - mean_x, variance_x / n + variance_y / m, third_y / m**2 - third_x / n**2)
@@ -74,10 +76,11 @@ def _studentised(difference: np.ndarray, variance: np.ndarray, third: np.ndarray
     return Tested(statistic, 2 * special.ndtr(-np.abs(statistic)))
 
 
-def two_samples(ordered: np.ndarray, y: np.ndarray) -> Tested:
-    """Do two samples, ``(n, columns)`` and ``(m, columns)``, come from one distribution, column by column?
+def two_samples(ordered: Float[np.ndarray, "n columns"], y: Float[np.ndarray, "m columns"]) -> Tested:
+    """Do two samples come from one distribution, column by column? This is the Kolmogorov-Smirnov test.
 
-    The columns of the first must be sorted; the distance of the distribution functions is largest next to a value of y.
+    The columns of the first sample must be sorted. The distance between the two distribution functions is largest next
+    to a value of y.
     """
     n, m = len(ordered), len(y)
     y = np.sort(y, axis=0)
@@ -90,8 +93,8 @@ def two_samples(ordered: np.ndarray, y: np.ndarray) -> Tested:
     return Tested(distance, stats.kstwobign.sf(distance * np.sqrt(n * m / (n + m))))
 
 
-def groups(values: np.ndarray) -> Tested:
-    """Do groups, ``(groups, members, columns)``, share one distribution? One-way analysis of variance on ranks."""
+def groups(values: Float[np.ndarray, "groups members columns"]) -> Tested:
+    """Do groups share one distribution? This is a one-way analysis of variance on ranks."""
     count, members, columns = values.shape
     ranks = stats.rankdata(values.reshape(-1, columns), axis=0).reshape(values.shape)
     means = ranks.mean(axis=1)

@@ -26,9 +26,9 @@ class Discrepancy(NamedTuple):
     squared: float
     """The unbiased estimate of MMD²."""
     p_value: float
-    """Of "the two laws are equal"."""
+    """The p-value of the hypothesis that the two laws are equal."""
     bandwidth: float
-    """ℓ."""
+    """The bandwidth ℓ of the kernel."""
 
 
 def squared_mmd(
@@ -39,7 +39,7 @@ def squared_mmd(
     x_weights: np.ndarray | None = None,
     y_weights: np.ndarray | None = None,
 ) -> float:
-    """MMD² between draws ``(n, dim)`` and ``(m, dim)``, weighted if need be; weights need not sum to one."""
+    """MMD² between two samples, each of which may have weights; weights need not sum to one."""
     x, y = _matching(x, y)
     ell = median_bandwidth(x, y) if bandwidth is None else bandwidth
     wx, wy = _normalised(x_weights, len(x)), _normalised(y_weights, len(y))
@@ -49,9 +49,10 @@ def squared_mmd(
 def permutation_test(
     x: np.ndarray, y: np.ndarray, *, bandwidth: float | None = None, permutations: int = 199, seed: int = 0
 ) -> Discrepancy:
-    """MMD² of unweighted draws, and the fraction of relabellings (this one among them) with as much or more.
+    """MMD² of unweighted draws; its p-value is the fraction of relabellings, this one among them, with as much or more.
 
-    Draws are taken as independent: correlated ones look different when they are not. Resample weighted ones first.
+    Draws are taken as independent: correlated ones seem to differ even when their laws are equal. Resample weighted
+    draws first.
     """
     x, y = _matching(x, y)
     ell = median_bandwidth(x, y) if bandwidth is None else bandwidth
@@ -86,7 +87,7 @@ def median_bandwidth(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _matching(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both in float64 about a common centre, which keeps the digits of distances."""
+    """Both samples in float64, moved to a common centre, which keeps the digits of distances."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ConfigError(f"draws must be (n, dim) with one dim for both samples, not {x.shape} and {y.shape}")
@@ -103,7 +104,7 @@ def _normalised(weights: np.ndarray | None, n: int) -> np.ndarray:
         return np.full(n, 1 / n)
     weights = np.asarray(weights, np.float64)
     if weights.shape != (n,) or np.any(weights < 0) or not weights.sum() > 0:
-        raise ConfigError(f"weights must be {n} numbers of at least 0, one a draw, and not all 0")
+        raise ConfigError(f"weights must be {n} numbers of at least 0, one per draw, and not all 0")
     return weights / weights.sum()
 
 

@@ -1,6 +1,6 @@
 """Nested R-hat (Margossian et al. 2024): have many short chains forgotten where they started?
 
-K superchains of M chains each; the chains of one superchain start at one point. With one value a chain,
+There are K superchains of M chains each; the chains of one superchain start at one point. With one value per chain,
 
     nR̂ = √(1 + B/W),    B the variance of the K superchain means, W the mean variance within superchains
 
@@ -10,10 +10,11 @@ tends to √(1 + 1/M) for chains that have forgotten; separate modes that no cha
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 
 
-def nested_rhat(values: np.ndarray) -> np.ndarray:
-    """nR̂ of ``(superchains, chains, ...)``, one value a chain; the trailing axes are kept."""
+def nested_rhat(values: Float[np.ndarray, "superchains chains *rest"]) -> Float[np.ndarray, "*rest"]:
+    """nR̂ of one value per chain; the trailing axes are kept."""
     values = np.asarray(values, np.float64)
     between = np.var(values.mean(axis=1), axis=0, ddof=1)
     within = np.mean(np.var(values, axis=1, ddof=1), axis=0)

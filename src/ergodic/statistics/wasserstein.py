@@ -18,7 +18,7 @@ from ..runtime.errors import ConfigError
 
 
 def sliced_wasserstein(x: np.ndarray, y: np.ndarray, directions: int = 50, seed: int = 0) -> float:
-    """SW1 between two samples of the same size, ``(n, dim)`` each, over fixed random directions."""
+    """SW1 between two samples ``(n, dim)`` of the same size, over random directions that a seed fixes."""
     if x.shape != y.shape:
         raise ConfigError(f"the samples must have one shape, not {x.shape} and {y.shape}")
     rng = np.random.default_rng(seed)
@@ -28,6 +28,6 @@ def sliced_wasserstein(x: np.ndarray, y: np.ndarray, directions: int = 50, seed:
 
 
 def noise_floor(draw: Callable[[Array, int], np.ndarray], key: Array, n: int, repeats: int = 3) -> float:
-    """Median SW1 between two exact samples of size n."""
+    """The median SW1 between two exact samples of size n, over a few repeats; ``draw(key, n)`` makes a sample."""
     keys = jax.random.split(key, (repeats, 2))
     return float(np.median([sliced_wasserstein(draw(a, n), draw(b, n)) for a, b in keys]))

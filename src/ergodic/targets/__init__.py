@@ -30,7 +30,7 @@ def get(name: str) -> Target:
 
 @functools.cache
 def _get(name: str, dtype: str) -> Target:
-    """One target a name and default dtype: positions of a target keep the dtype it was made with."""
+    """One target for each name and default dtype, since positions keep the dtype that a target was made with."""
     from .classics import CLASSICS
     from .posteriors import POSTERIORS, posterior_target
     from .synthetic import SYNTHETIC

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-Values = Mapping[str, Any]
+Values = Mapping[str, Array]
 """One position, constrained or not, by variable."""
+Columns = Mapping[str, np.ndarray]
+"""Many draws by variable, each with a leading axis of draws, in float64."""
+Data = Mapping[str, np.ndarray]
+"""The data of a posterior by name, as posteriordb names them; single numbers are arrays without axes."""
 
 
 class Posterior(NamedTuple):
@@ -24,22 +28,22 @@ class Posterior(NamedTuple):
     logdensity: Callable[[Values], Array]
     """log π* of one unconstrained position, log-Jacobians included."""
     shapes: dict[str, tuple[int, ...]]
-    """The unconstrained variables."""
+    """The shapes of the unconstrained variables."""
     constrain: Callable[[Values], dict[str, Array]]
     """One unconstrained position to the published variables, which its keys list in the published order."""
-    unconstrain: Callable[[Values], dict[str, np.ndarray]]
-    """The inverse, for many draws at once: NumPy arrays in float64 with a leading axis of draws."""
+    unconstrain: Callable[[Columns], dict[str, np.ndarray]]
+    """The inverse of ``constrain``, for many draws at once."""
     prior: dict[str, tuple[float, float]] | None = None
     """Mean and sd of each unconstrained variable under the prior; None where the prior is not proper."""
 
 
 class ScalePrior(NamedTuple):
-    """The prior of a scale."""
+    """The prior of a scale σ, as a density of u = log σ."""
 
     logdensity: Callable[[Array], Array]
-    """Of u = log σ, up to a constant."""
+    """The log-density of u, up to a constant."""
     start: tuple[float, float]
-    """Mean and sd of u."""
+    """The mean and the standard deviation of u."""
 
 
 def half_cauchy(scale: float) -> ScalePrior:

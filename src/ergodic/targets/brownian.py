@@ -40,7 +40,7 @@ OBSERVED = np.array(
     ]
 )
 _STEP = 0.04
-"""Of the grid of a and b. Draws are uniform within a cell: that adds 1.3e-4 to the variances of a and b."""
+"""The spacing of the grid of a and b. Draws are uniform within a cell: that adds 1.3e-4 to the variances of a and b."""
 
 
 def brownian(position: Float[Array, "32"]) -> Array:
@@ -87,7 +87,7 @@ def _grid() -> _Grid:
 
 
 def _variances(scales: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
-    """c_j, ``(m, 20)``."""
+    """The variances c_j at every node of the grid, ``(m, 20)``."""
     s2, r2 = np.exp(2 * scales[:, :1]), np.exp(2 * scales[:, 1:])
     return s2 * eigenvalues + r2
 

@@ -35,17 +35,17 @@ Position = Float[Array, "dim"]
 
 
 class Classic(NamedTuple):
-    """A row of the registry."""
+    """A target of the registry: log π*, exact draws and what is known of it."""
 
     title: str
     dim: int
     logdensity: Callable[[Position], Array]
     draw: Callable[[Array, int], Float[Array, "n dim"]]
     truth: Callable[[], Truth]
-    """Everything but the draws."""
+    """Computes what is known exactly, except for the draws."""
 
     def target(self, name: str) -> Target:
-        """As a `Target`, its truth computed when first asked for."""
+        """Make a `Target` of it, whose truth is computed when first asked for."""
 
         def draw(key: Array, n: int) -> np.ndarray:
             return np.asarray(self.draw(key, n))

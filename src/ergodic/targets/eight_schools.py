@@ -8,13 +8,12 @@ Centred, the position holds theta: the funnel. Non-centred, it holds z with thet
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .bayesian import Posterior, Values, half_cauchy
+from .bayesian import Columns, Data, Posterior, Values, half_cauchy
 
 _TAU = half_cauchy(5.0)
 _MU = (0.0, 5.0)
@@ -24,12 +23,12 @@ def _hyperprior(x: Values) -> Array:
     return -0.5 * (x["mu"] / 5) ** 2 + _TAU.logdensity(x["log_tau"])
 
 
-def _loglikelihood(data: dict[str, Any], theta: Float[Array, "schools"]) -> Array:
+def _loglikelihood(data: Data, theta: Float[Array, "schools"]) -> Array:
     y, sigma = (jnp.asarray(np.asarray(data[name], float), theta.dtype) for name in ("y", "sigma"))
     return -0.5 * jnp.sum(((y - theta) / sigma) ** 2)
 
 
-def centred(data: dict[str, Any]) -> Posterior:
+def centred(data: Data) -> Posterior:
     """Position: theta, mu, log tau. P0 gets theta's prior spread at tau = 5, the prior's median."""
 
     def logdensity(x: Values) -> Array:
@@ -40,7 +39,7 @@ def centred(data: dict[str, Any]) -> Posterior:
     def constrain(x: Values) -> dict[str, Array]:
         return {"theta": x["theta"], "mu": x["mu"], "tau": jnp.exp(x["log_tau"])}
 
-    def unconstrain(values: Values) -> dict[str, np.ndarray]:
+    def unconstrain(values: Columns) -> dict[str, np.ndarray]:
         return {"theta": values["theta"], "mu": values["mu"], "log_tau": np.log(values["tau"])}
 
     shapes = {"theta": (len(data["y"]),), "mu": (), "log_tau": ()}
@@ -48,7 +47,7 @@ def centred(data: dict[str, Any]) -> Posterior:
     return Posterior(logdensity, shapes, constrain, unconstrain, start)
 
 
-def noncentred(data: dict[str, Any]) -> Posterior:
+def noncentred(data: Data) -> Posterior:
     """Position: z, mu, log tau."""
 
     def constrain(x: Values) -> dict[str, Array]:
@@ -57,7 +56,7 @@ def noncentred(data: dict[str, Any]) -> Posterior:
     def logdensity(x: Values) -> Array:
         return _loglikelihood(data, constrain(x)["theta"]) - 0.5 * jnp.sum(x["z"] ** 2) + _hyperprior(x)
 
-    def unconstrain(values: Values) -> dict[str, np.ndarray]:
+    def unconstrain(values: Columns) -> dict[str, np.ndarray]:
         z = (values["theta"] - values["mu"][:, None]) / values["tau"][:, None]
         return {"z": z, "mu": values["mu"], "log_tau": np.log(values["tau"])}
 

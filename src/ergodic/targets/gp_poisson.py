@@ -18,7 +18,6 @@ and L = B C, C C' = I + 1e-10 B⁻¹ B⁻ᵀ, whose pivots are at least 1.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..runtime.errors import DataError
-from .bayesian import Posterior, Values, half_normal
+from .bayesian import Columns, Data, Posterior, Values, half_normal
 
 _JITTER = 1e-10
 _ALPHA = half_normal(2.0)
@@ -34,7 +33,7 @@ _ALPHA = half_normal(2.0)
 _LOG_RHO = (3.198746 - math.log(4), math.sqrt(0.040811))
 
 
-def gp_poisson(data: dict[str, Any]) -> Posterior:
+def gp_poisson(data: Data) -> Posterior:
     """Position: log rho, log alpha, z; constrained: rho, alpha, f."""
     grid, counts = np.asarray(data["x"], float), np.asarray(data["k"], float)
     spacing = np.diff(grid)
@@ -52,7 +51,7 @@ def gp_poisson(data: dict[str, Any]) -> Posterior:
         rho_prior = 25 * x["log_rho"] - 4 * values["rho"]  # Gamma's 24 log rho, and the log-Jacobian
         return loglikelihood - 0.5 * jnp.sum(x["z"] ** 2) + rho_prior + _ALPHA.logdensity(x["log_alpha"])
 
-    def unconstrain(values: Values) -> dict[str, np.ndarray]:
+    def unconstrain(values: Columns) -> dict[str, np.ndarray]:
         rho, alpha = (values[name][:, None, None] for name in ("rho", "alpha"))
         kernel = alpha**2 * np.exp(-((grid[:, None] - grid[None, :]) ** 2) / (2 * rho**2))
         factor = np.linalg.cholesky(kernel + _JITTER * np.eye(len(grid)))

@@ -12,15 +12,13 @@ correlated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .bayesian import Posterior, ScalePrior, Values, half_cauchy, half_normal, half_t3
-
-Data = dict[str, Any]
+from .bayesian import Columns, Data, Posterior, ScalePrior, Values, half_cauchy, half_normal, half_t3
 
 
 class LeastSquares(NamedTuple):
@@ -36,7 +34,7 @@ class LeastSquares(NamedTuple):
 
     @staticmethod
     def of(design: np.ndarray, response: np.ndarray) -> LeastSquares:
-        """By the QR decomposition."""
+        """Fit a response to a design by the QR decomposition."""
         q, r = np.linalg.qr(design)
         best = np.linalg.solve(r, q.T @ response)
         scale = np.sqrt(np.mean((response - design @ best) ** 2))
@@ -74,7 +72,7 @@ def _regression(
     def constrain(x: Values) -> dict[str, Array]:
         return {**{name: x[name] for name in shapes}, "sigma": jnp.exp(x["log_sigma"])}
 
-    def unconstrain(values: Values) -> dict[str, np.ndarray]:
+    def unconstrain(values: Columns) -> dict[str, np.ndarray]:
         return {**{name: values[name] for name in shapes}, "log_sigma": np.log(values["sigma"])}
 
     begin = None if start is None or sigma is None else {**start, "log_sigma": sigma.start}
@@ -87,7 +85,7 @@ def _flat(x: Values) -> Array:
 
 def ark(data: Data) -> Posterior:
     """AR(K): y_t ~ N(alpha + Σ_k beta_k y_{t-k}, σ), t = K+1..T; alpha, beta_k ~ N(0, 10), σ ~ C(0, 2.5)."""
-    y, order = np.asarray(data["y"], float), data["K"]
+    y, order = np.asarray(data["y"], float), int(data["K"])
     lags = [y[order - k : len(y) - k] for k in range(1, order + 1)]
     design = np.stack([np.ones(len(y) - order), *lags], axis=1)
     return _regression(

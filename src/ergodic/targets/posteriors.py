@@ -1,8 +1,8 @@
 """Real posteriors with reference truths: ten of posteriordb, and German credit of the Inference Gym.
 
-Their data and reference moments are files under ERGODIC_DATA (`datasets/locate.py`), read when a target is first asked
-for. Positions are unconstrained, with log-Jacobians in the density; ``target.constrain`` gives the published variables,
-and ``target.reference`` what posteriordb's long runs (2,000 of their draws) or the Gym's say of them.
+Their data and reference moments are files under ERGODIC_DATA (`runtime/data_files.py`), which are read when a target is
+first asked for. Positions are unconstrained, with log-Jacobians in the density. ``target.constrain`` gives the values
+that were published, and ``target.reference`` what the long runs of posteriordb (2,000 of their draws) or the Gym say.
 
 `eight-schools` and `eight-schools-centred` are two parametrisations of one posterior and share a reference.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,26 +21,27 @@ from ..initial import DiagonalGaussian
 from ..runtime.data_files import data_file
 from ..target import Reference, Target
 from . import eight_schools, linear_models, time_series
-from .bayesian import Posterior
+from .bayesian import Data, Posterior
 from .german_credit import german_credit
 from .gp_poisson import gp_poisson
 
 
 class Entry(NamedTuple):
-    """A row of the registry."""
+    """A posterior of the registry: what it is, where its data are, and how it is made of them."""
 
     title: str
     dim: int
-    """Of the unconstrained position; known here so that targets can be listed without their data."""
+    """The dimension of the unconstrained position, so that targets can be listed without their data."""
     data: str
     """posteriordb's name of the data, or empty for German credit."""
     posterior: str
-    """posteriordb's name of the posterior; the Inference Gym's of the target."""
-    build: Callable[[dict[str, Any]], Posterior]
+    """The name of the posterior in posteriordb, or of the target in the Inference Gym."""
+    build: Callable[[Data], Posterior]
+    """Makes the posterior of its data."""
 
     @property
     def collection(self) -> str:
-        """The folder its files are in."""
+        """The name of the collection that its files belong to."""
         return "posteriordb" if self.data else "inference_gym"
 
 
@@ -81,7 +83,8 @@ def posterior_target(name: str) -> Target:
     """The target of that name, in JAX's default floating dtype; a `DataError` when its files are not at hand."""
     entry = POSTERIORS[name]
     if entry.data:
-        data = json.loads(data_file("posteriordb", f"{entry.data}.data.json", name).read_text())
+        document = json.loads(data_file("posteriordb", f"{entry.data}.data.json", name).read_text())
+        data = {part: np.asarray(value) for part, value in document.items()}
     else:
         data = _arrays(data_file("inference_gym", "german_credit_numeric.npz", name))
     posterior = entry.build(data)
@@ -98,7 +101,7 @@ def posterior_target(name: str) -> Target:
     return target
 
 
-def _arrays(path: Any) -> dict[str, np.ndarray]:
+def _arrays(path: Path) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as file:
         return dict(file)
 

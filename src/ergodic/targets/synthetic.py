@@ -35,10 +35,10 @@ class Synthetic(NamedTuple):
     view: Box
     """The part worth looking at: plots, and rejection sampling as the paper does it."""
     log_bound: float
-    """At or above max log π*, for rejection sampling."""
+    """A number at or above max log π*, for rejection sampling."""
 
     def target(self, name: str) -> Target:
-        """As a `Target`, its truth computed when first asked for."""
+        """Make a `Target` of it, whose truth is computed when first asked for."""
 
         def draw(key: Array, n: int) -> np.ndarray:
             return np.asarray(self.draw(key, n))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .bayesian import Posterior, Values, half_cauchy
-
-Data = dict[str, Any]
+from .bayesian import Columns, Data, Posterior, Values, half_cauchy
 
 
 def arma(data: Data) -> Posterior:
@@ -35,7 +32,7 @@ def arma(data: Data) -> Posterior:
     def constrain(x: Values) -> dict[str, Array]:
         return {"mu": x["mu"], "phi": x["phi"], "theta": x["theta"], "sigma": jnp.exp(x["log_sigma"])}
 
-    def unconstrain(values: Values) -> dict[str, np.ndarray]:
+    def unconstrain(values: Columns) -> dict[str, np.ndarray]:
         return {**{name: values[name] for name in ("mu", "phi", "theta")}, "log_sigma": np.log(values["sigma"])}
 
     shapes: dict[str, tuple[int, ...]] = {"mu": (), "phi": (), "theta": (), "log_sigma": ()}
@@ -81,7 +78,7 @@ def hmm(data: Data) -> Posterior:
         }
         return {**rows, "mu": means(x)}
 
-    def unconstrain(values: Values) -> dict[str, np.ndarray]:
+    def unconstrain(values: Columns) -> dict[str, np.ndarray]:
         logits = {f"logit_{n}": np.log(values[n][:, 0]) - np.log(values[n][:, 1]) for n in ("theta1", "theta2")}
         mu = values["mu"]
         return {**logits, "log_mu1": np.log(mu[:, 0]), "log_gap": np.log(mu[:, 1] - mu[:, 0])}

@@ -1,15 +1,20 @@
-"""The commands that the studies add to `ergodic`, where they are installed: demo, report, reproduce and bench."""
+"""What the studies add to `ergodic`, where they are installed: report, reproduce, bench, and the demo's figure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 import typer
+
+from ergodic.cli.demo import ILLUSTRATORS, Run
 
 from . import benches, studies
 
 
 def register(app: typer.Typer) -> None:
     """Add the studies' commands; `ergodic.cli` calls this through the entry point ``ergodic.commands``."""
-    app.command()(studies.demo)
+    ILLUSTRATORS.append(_illustrate)
     app.command()(studies.report)
     reproduce = typer.Typer(no_args_is_help=True, help="Regenerate the paper's tables and figures.")
     for command in (
@@ -27,3 +32,9 @@ def register(app: typer.Typer) -> None:
     for command in (benches.posteriors, benches.scaling, benches.family, benches.refine):
         bench.command()(command)
     app.add_typer(bench, name="bench")
+
+
+def _illustrate(out: Path, runs: Sequence[Run], seed: int) -> Mapping[str, Path]:
+    from ..demo import illustrate
+
+    return illustrate(out, runs, seed)

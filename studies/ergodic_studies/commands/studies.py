@@ -1,94 +1,21 @@
-"""Commands for whole runs: the demo, the paper's studies, and the page of a run."""
+"""Commands for whole runs: the paper's studies, and the page of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ergodic.cli.console import Out, Seed, console, say
-
-if TYPE_CHECKING:
-    from ..demo import Row
+from ergodic.cli.console import Out, console, say
 
 Images = Annotated[str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")]
 _WHOLE = 1000
 """Columns of a file or a pipe: more than any table has."""
-
-
-def demo(
-    out: Out = Path("runs/demo"),
-    draws: Annotated[int, typer.Option("-n", "--draws", help="Draws a target.")] = 100_000,
-    seed: Seed = 0,
-) -> None:
-    """Fit the default to the paper's six targets, draw, and hold the draws against exact ones."""
-    from ergodic.runtime.files import require_writable
-    from ergodic.runtime.validation import positive_int
-
-    from ..demo import demo as run_demo
-    from ..report.page import write_page
-
-    positive_int(draws, "draws")
-    require_writable(out / "results.json")
-    say(f"The default, GEI, on the paper's six targets, {draws:,} draws each (seed {seed})\n")
-    rows: list[Row] = []
-
-    def show(row: Row) -> None:
-        rows.append(row)
-        say(
-            f"  ({row.letter}) {row.target:9s}  compile {row.compile_seconds:4.1f} s  "
-            f"tune {row.tuning_seconds:4.2f} s  draw {row.sampling_seconds:4.2f} s  -E log π* {row.estimate:.3f}"
-        )
-
-    with console.status("compiling and tuning"):
-        results, picture = run_demo(out, draws, seed, show)
-    say()
-    console.print(_demo_table(rows))
-    say(
-        "SW: sliced Wasserstein distance to exact draws; floor: between two exact samples.\n"
-        "Depth: gradients one after the other a draw. Weighted draws were annealed: modes are separate there."
-    )
-    say(f"\nfigure   {picture}\nresults  {results}\nreport   {write_page(out)}")
-
-
-def _demo_table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (
-        "",
-        "target",
-        "-E log π*",
-        "exact",
-        "SW",
-        "floor",
-        "draws",
-        "certificate",
-        "depth",
-        "tune s",
-        "draw s",
-        "draws/s",
-    ):
-        table.add_column(column, justify="left" if column in ("", "target") else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row.letter,
-            row.target,
-            f"{row.estimate:.3f}",
-            f"{row.exact:.3f}",
-            f"{row.distance:.3f}",
-            f"{row.floor:.3f}",
-            row.kind,
-            row.verdict,
-            f"{row.depth:,}",
-            f"{row.tuning_seconds:.2f}",
-            f"{row.sampling_seconds:.2f}",
-            f"{row.draws_per_second:,.0f}",
-        )
-    return table
 
 
 def entropy(

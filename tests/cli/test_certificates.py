@@ -1,6 +1,4 @@
-"""`ergodic certify` and `ergodic bench certificate`."""
-
-import json
+"""The command `ergodic certify`."""
 
 import pytest
 
@@ -33,16 +31,3 @@ def test_certify_refuses_what_it_cannot_use(fitted, capsys):
     assert run("certify", str(fitted), "-n", "5") == 1
     assert "too few to certify" in capsys.readouterr().err
     assert run("certify", str(fitted.with_name("none.ergodic"))) == 1
-
-
-def test_the_calibration_runs_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
-    from ergodic_studies.bench import calibration
-
-    monkeypatch.setattr(calibration, "CASES", calibration.CASES[4:6])
-    monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Preset((2,), (1,), 1_000))
-    assert run("bench", "certificate", "--preset", "smoke", "--out", str(tmp_path)) == 0
-    assert "chain too short" in capsys.readouterr().out
-    rows = json.loads((tmp_path / "results.json").read_text())["results"]
-    assert [row["failed"] for row in rows] == [1.0, 1.0]
-    monkeypatch.setattr(calibration.Case, "sampler", None, raising=False)  # nothing is certified again
-    assert run("bench", "certificate", "--preset", "smoke", "--out", str(tmp_path)) == 0

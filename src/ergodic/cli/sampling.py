@@ -1,0 +1,120 @@
+"""The command that draws from a saved sampler, and how saved samplers are opened."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from jaxtyping import Array
+
+from ..adapters.files import require_place, write_draws
+from ..adapters.sources import resolve, resolve_source
+from ..adapters.streaming import stream, summarise_store
+from ..adapters.zarr_store import read_metadata
+from ..api import load
+from ..diagnostics.health import worries
+from ..draws import Draws
+from ..protocols import Independent
+from ..runtime import arviz
+from ..runtime.errors import ConfigError, DrawsWarning
+from ..runtime.programs import Cost
+from ..runtime.sampler_files import read
+from ..runtime.validation import positive_int
+from ..sampler import Sampler
+from .console import Dim, Seed, key_of, say, warn
+
+_ROWS = 12  # coordinates of a summary on the terminal
+_OPEN = "az.InferenceData.from_datatree(xr.open_datatree(path, engine='zarr'))"
+
+
+def sample(
+    file: Annotated[Path, typer.Argument(help="A sampler written by `ergodic fit`.")],
+    n: Annotated[int, typer.Option("-n", "--draws", help="How many draws.")] = 10_000,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="File for the draws: .nc, .npz, or .zarr, which is written as draws are made and goes on after a "
+            "kill; FILE with .nc when left out (.npz without ArviZ).",
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The target, when its file has moved.")] = None,
+    dim: Dim = None,
+    seed: Seed = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a .zarr store anew.")] = False,
+) -> None:
+    """Draw from a saved sampler."""
+    positive_int(n, "-n, the number of draws,")
+    out = file.with_suffix(".nc" if arviz.available() else ".npz") if out is None else out
+    require_place(out)
+    sampler = open_sampler(file, model, dim)
+    if out.suffix == ".zarr" and isinstance(sampler.method, Independent):
+        _stream(sampler, key_of(seed), n, out, overwrite)
+    else:
+        if out.suffix == ".zarr" and out.exists() and not overwrite:
+            raise ConfigError(f"{out} is there already; name another file, or --overwrite it")
+        if out.suffix == ".zarr":
+            say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DrawsWarning)  # said below
+            draws = sampler.sample(key_of(seed), n)
+            write_draws(draws, out)
+        say(f"{n:,} {draws.kind} draws of '{draws.target.name}' {_took(draws.cost)}")
+        say(str(draws.summary(_ROWS)))
+        _describe(draws)
+    say(_certificate(sampler, file))
+    say(f"saved {out}" + (f" (open it with {_OPEN})" if out.suffix == ".zarr" else ""))
+
+
+def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool) -> None:
+    try:
+        before, some, cost = stream(sampler, key, n, out, overwrite=overwrite)
+    except KeyboardInterrupt:
+        if out.exists():
+            warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")
+        raise
+    if some is None:
+        say(f"{out} is complete: it has these {n:,} draws of '{sampler.target.name}' already")
+    else:
+        after = f": {before:,} were there already, {n - before:,} more" if before else ""
+        say(f"{n:,} {some.kind} draws of '{sampler.target.name}'{after} {_took(cost)}")
+    say(str(summarise_store(out, sampler.target, _ROWS)))
+    if some is not None:
+        _describe(some, "" if len(some) == n else f"of {len(some):,} of the new draws: ")
+
+
+def _took(cost: Cost) -> str:
+    return f"in {cost.run_seconds:.2f} s (+ {cost.compile_seconds:.1f} s compile), {cost.depth} gradients per draw"
+
+
+def _describe(draws: Draws, which: str = "") -> None:
+    """Say the averages that are not in the table, and warn of what speaks against the draws."""
+    columns = {name: column for name, column in draws.stats.items() if name != "log_weight"}
+    averages = [f"E[log π*] {draws.mean(draws.logdensity):.5g}", *(f"{k} {v.mean():.3g}" for k, v in columns.items())]
+    if not draws.independent:
+        averages.append(f"worth {draws.effective_size():,.0f} independent draws")
+    if draws.kind == "weighted":
+        estimate, error = draws.log_z()
+        averages.append(f"log Z {estimate:.4f} ± {error:.4f}")
+    say(which + "   ".join(averages))
+    for worry in worries(draws):
+        warn(worry)
+
+
+def _certificate(sampler: Sampler, file: Path) -> str:
+    certificate = sampler.certificate
+    return f"certificate: {certificate.verdict if certificate else f'not certified; run ergodic certify {file}'}"
+
+
+def open_sampler(file: Path, model: str | None, dim: int | None) -> Sampler:
+    """Open a saved sampler, whose target is found where it was, or where MODEL says."""
+    if model is not None:
+        target, _ = resolve(model, dim)
+    else:
+        target, warning = resolve_source(read(file)[0]["source"], file.absolute().parent)
+        if warning:
+            warn(warning)
+    return load(file, target)

@@ -1,0 +1,92 @@
+"""The commands `ergodic fit` and `ergodic sample`."""
+
+import numpy as np
+
+from commands_ergodic import MODEL, fails, run
+
+
+def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
+    file, nc = tmp_path / "m.ergodic", tmp_path / "d.nc"
+    code, out, _ = run(
+        capsys,
+        "fit",
+        model,
+        "-o",
+        file,
+        "--method",
+        "HEI",
+        "--set",
+        "iterations=5",
+        "-s",
+        "steps=3",
+        "-s",
+        "adjusted=false",
+    )
+    assert code == 0 and "saved" in out and "over 5 iterations" in out
+    code, out, _ = run(capsys, "sample", file, "-n", "1_000", "-o", nc)
+    assert code == 0 and "1,000 independent draws of 'mine'" in out and "E[log π*]" in out
+    assert "the Monte Carlo error of a mean is sd/√n exactly" in out and "not certified; run ergodic certify" in out
+    import arviz
+
+    data = arviz.from_netcdf(str(nc))
+    assert data.posterior["x"].shape == (1, 1000, 3)
+    assert data.posterior.attrs["steps"] == 3
+
+    code, _, _ = run(capsys, "sample", file, "-n", 100, "-o", tmp_path / "a.npz", "--seed", 7)
+    code, _, _ = run(capsys, "sample", file, "-n", 100, "-o", tmp_path / "b.npz", "--seed", 7)
+    one, two = (np.load(tmp_path / f"{name}.npz")["unconstrained"] for name in "ab")
+    np.testing.assert_array_equal(one, two)
+
+    model.write_text(MODEL + "\n# changed\n")
+    code, _, err = run(capsys, "sample", file, "-n", 10)
+    assert code == 0 and "has changed since" in err and file.with_suffix(".nc").exists()
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    file, model = file.rename(moved / file.name), model.rename(moved / model.name)  # found beside the sampler's file
+    assert run(capsys, "sample", file, "-n", 10)[0] == 0
+    model.unlink()
+    assert "is gone" in fails(capsys, "sample", file, "-n", 10)
+
+
+def test_weighted_and_correlated_draws_say_what_they_are_worth(capsys, tmp_path):
+    settings = ("-s", "temperatures=20", "-s", "pilots=2", "-s", "initial_scale=3")
+    run(capsys, "fit", "gaussian", "--method", "hais", *settings, "-o", tmp_path / "h")
+    _, out, _ = run(capsys, "sample", tmp_path / "h", "-n", 200, "-o", tmp_path / "h.nc")
+    assert "200 weighted draws" in out and "log Z" in out and "independent draws" in out
+    run(capsys, "fit", "gaussian", "--method", "SGHMC", "-s", "burn_in=10", "-s", "thin=1", "-o", tmp_path / "s")
+    for name in ("s.npz", "s.zarr"):
+        _, out, _ = run(capsys, "sample", tmp_path / "s", "-n", 500, "-o", tmp_path / name)
+        assert "500 correlated draws" in out and "worth" in out and "log Z" not in out
+        assert ("made in memory" in out) == (name == "s.zarr")
+    assert "--overwrite" in fails(capsys, "sample", tmp_path / "s", "-n", 500, "-o", tmp_path / "s.zarr")
+
+
+def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from ergodic.adapters import streaming
+
+    monkeypatch.setattr(streaming, "default_chunk", lambda dim: 100)
+    monkeypatch.setattr(streaming, "_ROWS", 200)
+    file, store = tmp_path / "g.ergodic", tmp_path / "d.zarr"
+    replace(gaussian_sampler, source={"builtin": "gaussian"}).save(file)
+    command = ("sample", file, "-o", store, "-n")
+    code, out, _ = run(capsys, *command, "5_00")
+    assert code == 0 and "500 independent draws of 'gaussian' in" in out and "of 200 of the new draws" in out
+    table = out.splitlines()[1:6]
+    assert [line.split()[0] for line in table] == ["mean", "x1", "x2", "log", "500"]
+    code, out, _ = run(capsys, *command, "500")
+    assert code == 0 and "is complete" in out and out.splitlines()[1:6] == table
+    code, out, _ = run(capsys, *command, "600")
+    assert code == 0 and "500 were there already, 100 more" in out
+    assert "600 draws already" in fails(capsys, *command, "10")
+    assert "seed 1 (here 2)" in fails(capsys, *command, "700", "--seed", "2")
+    code, out, _ = run(capsys, *command, "10", "--seed", "2", "--overwrite")
+    assert code == 0 and "10 independent draws" in out
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ergodic.adapters.zarr_store.Store.grow", interrupted)
+    code, _, err = run(capsys, *command, "300", "--seed", "2")
+    assert code == 130 and "holds the first 10 draws; the same command goes on from there" in err
