@@ -45,7 +45,7 @@ def test_a_sound_sampler_passes(passed):
 
 
 def test_it_costs_less_than_five_times_the_draws(passed, sound):
-    assert passed.drawing == 2 * 2048 * sound.method.depth  # whole chunks
+    assert passed.drawing == 2 * 2048 * sound.depth  # whole chunks
     assert passed.cost.gradients < 5 * passed.drawing
 
 

@@ -23,7 +23,7 @@ def test_gradients_a_draw_are_steps_times_leapfrogs_plus_one():
     )
     jax.block_until_ready(jax.jit(lambda p: simulate(batched, kernel, p, jax.random.key(1), 8))(params))
     jax.effects_barrier()
-    assert len(seen) == 7 * 5 + 1 == eg.HEI(steps=7, leapfrogs=5).depth
+    assert len(seen) == 7 * 5 + 1 == eg.HEI(steps=7, leapfrogs=5).depth(params)
 
 
 def test_the_trace_follows_the_chain():

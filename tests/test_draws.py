@@ -8,6 +8,7 @@ import pytest
 import ergodic as eg
 from ergodic.diagnostics import summary as module
 from ergodic.diagnostics.summary import Part, summarise
+from ergodic.runtime.drawing import Kind
 from ergodic.target import Model
 
 
@@ -93,11 +94,11 @@ def test_draws_that_are_not_finite_are_left_out_and_counted():
     logdensity = (-0.5 * (x**2).sum(axis=1)).astype(np.float32)
     logdensity[3], x[7, 1] = -np.inf, np.nan
     kept = np.delete(x, [3, 7], axis=0).astype(np.float64)
-    table = eg.Draws(target, x, logdensity, attributes={"independent_draws": True}).summary()
+    table = eg.Draws(target, x, logdensity, kind=Kind.INDEPENDENT).summary()
     np.testing.assert_allclose(table.mean[:2], kept.mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(table.q50[:2], np.median(kept, axis=0), rtol=1e-6)
     assert table.lost == 2 and "2 draws that are not finite are left out" in str(table) and np.all(table.ess == 48)
-    none = eg.Draws(target, x * np.nan, logdensity, attributes={"independent_draws": True}).summary()
+    none = eg.Draws(target, x * np.nan, logdensity, kind=Kind.INDEPENDENT).summary()
     assert none.lost == 50 and np.all(np.isnan(none.mean)) and np.all(np.isnan(none.q50)) and "nan" in str(none)
     chains = eg.Draws(target, x, logdensity, chains=5).summary()
     assert chains.lost == 2 and np.all(np.isfinite(chains.mcse)) and np.all(np.isfinite(chains.mean))

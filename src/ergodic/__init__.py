@@ -14,7 +14,6 @@ from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
 from .api import fit, fit_many, load
 from .certificate import Certificate
-from .diagnostics import certify as _certify  # noqa: F401 provides Sampler.certify
 from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
 from .draws import Draws
 from .family import Family

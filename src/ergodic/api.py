@@ -20,7 +20,7 @@ from .runtime.errors import ConfigError, StorageError
 from .runtime.files import named_leaves
 from .runtime.programs import Cost
 from .runtime.sampler_files import Header, read
-from .sampler import Sampler, describe, require_key
+from .sampler import Sampler, certifying, describe, require_key
 from .target import Target
 
 __all__ = ["fit", "fit_many", "load"]
@@ -122,3 +122,10 @@ def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in _below(arrays, "params/").items()}
+
+
+@certifying.provide
+def _certify(sampler: Sampler, key: Array, *, draws: int, level: float, evidence: bool) -> Certificate:
+    from .diagnostics.certify import certify  # SciPy's statistics take a while to import
+
+    return certify(sampler, key, draws=draws, level=level, evidence=evidence)

@@ -120,8 +120,8 @@ def test_a_first_estimate_that_was_too_low_is_said(monkeypatch):
         found, islands = anneal(*arguments, **settings)
         return found._replace(entropy=found.entropy - 4), islands
 
-    anneal = hei.anneal
-    monkeypatch.setattr(hei, "anneal", too_low)
+    anneal = hei.annealed_evidence
+    monkeypatch.setattr(hei, "annealed_evidence", too_low)
     method = eg.HEI(initial_scale=0.5, entropy_floor="auto", iterations=2)
     with pytest.warns(eg.DrawsWarning, match="the first estimate was too low"):
         eg.fit(eg.targets.get("gaussian"), jax.random.key(0), method)

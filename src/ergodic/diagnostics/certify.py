@@ -30,7 +30,7 @@ from ..runtime.drawing import Kind, default_chunk
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import positive_int
-from ..sampler import Sampler, certifying
+from ..sampler import Sampler
 from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
 from ..target import Density
 from . import starts
@@ -64,7 +64,6 @@ class _Case(NamedTuple):
     threshold: float
 
 
-@certifying.provide
 def certify(
     sampler: Sampler, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False
 ) -> Certificate:

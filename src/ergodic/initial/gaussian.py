@@ -6,16 +6,20 @@ x0 = mean + scale * ε,    ε ~ N(0, I)            (the paper's f_φ0(ε), equat
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 
 from ..protocols import AnyTarget
 from ..runtime.errors import ConfigError
+
+Numbers = float | Sequence[float] | np.ndarray | Array
+"""One number for all coordinates, or one per coordinate."""
 
 
 class DiagonalGaussian(NamedTuple):
@@ -48,10 +52,10 @@ class DiagonalGaussian(NamedTuple):
         return jnp.sum(self.log_scale) + 0.5 * self.mean.shape[0] * math.log(2 * math.pi * math.e)
 
 
-def diagonal(mean: ArrayLike, scale: ArrayLike, dim: int, dtype: np.dtype) -> DiagonalGaussian:
+def diagonal(mean: Numbers, scale: Numbers, dim: int, dtype: DTypeLike) -> DiagonalGaussian:
     """P0 from settings: one number for every coordinate, or one per coordinate."""
 
-    def vector(value: ArrayLike, what: str) -> Array:
+    def vector(value: Numbers, what: str) -> Array:
         array = np.asarray(value, dtype)
         if array.ndim > 0 and array.shape != (dim,):
             raise ConfigError(f"{what} has {array.size} values for a target of dimension {dim}")
@@ -61,7 +65,7 @@ def diagonal(mean: ArrayLike, scale: ArrayLike, dim: int, dtype: np.dtype) -> Di
 
 
 def starting(
-    target: AnyTarget, mean: ArrayLike | None = None, scale: ArrayLike | None = None, default_scale: float = 1.0
+    target: AnyTarget, mean: Numbers | None = None, scale: Numbers | None = None, default_scale: float = 1.0
 ) -> DiagonalGaussian:
     """P0 as a method's settings say; where they say nothing, the target's prior; without one, N(0, default_scale²)."""
     prior = target.prior

@@ -40,7 +40,7 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from .ensemble import BatchedDensity, Ensemble, Info, select
@@ -78,7 +78,7 @@ class HMC:
         return self.leapfrogs
 
     def init(
-        self, key: Array, steps: int, dim: int, dtype: np.dtype, step_size: tuple[float, float] = (0.01, 0.025)
+        self, key: Array, steps: int, dim: int, dtype: DTypeLike, step_size: tuple[float, float] = (0.01, 0.025)
     ) -> HMCParams:
         """Step sizes drawn from U(0.01, 0.025), as in section 4; unit momentum variance."""
         low, high = step_size

@@ -46,6 +46,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .ensemble import BatchedDensity, Ensemble, Info, select
@@ -106,7 +107,7 @@ class L2HMC:
         """Gradients one transition costs a particle."""
         return self.leapfrogs
 
-    def init(self, key: Array, steps: int | None, dim: int, dtype: np.dtype, step_size: float = 0.1) -> L2HMCParams:
+    def init(self, key: Array, steps: int | None, dim: int, dtype: DTypeLike, step_size: float = 0.1) -> L2HMCParams:
         """Networks close to zero, so close to the plain leapfrog; ``steps`` of them, or one without that axis."""
 
         def one(key: Array) -> L2HMCParams:
@@ -283,7 +284,7 @@ def _apply(
     return scale, drive_scale, heads[2]
 
 
-def _network(key: Array, dim: int, hidden: int, dtype: np.dtype, factor: float, head_factor: float) -> Network:
+def _network(key: Array, dim: int, hidden: int, dtype: DTypeLike, factor: float, head_factor: float) -> Network:
     """Weights as the authors start them, truncated normal with variance 2 · factor/rows; biases zero."""
     layers = (  # rows, columns, factor: three inputs whose sum goes on, a hidden layer, the heads
         (dim, hidden, 1 / 3),

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from .ensemble import Ensemble, Info, select
@@ -41,7 +41,7 @@ class StochasticHMC:
         """Stochastic gradients one transition costs a particle."""
         return self.leapfrogs
 
-    def init(self, key: Array, steps: int, dim: int, dtype: np.dtype, step_size: tuple[float, float]) -> HMCParams:
+    def init(self, key: Array, steps: int, dim: int, dtype: DTypeLike, step_size: tuple[float, float]) -> HMCParams:
         """Parameters before tuning, as those of `HMC.init`."""
         return HMC(self.leapfrogs).init(key, steps, dim, dtype, step_size)
 

@@ -4,10 +4,10 @@
 file declares a port, typed as the function it needs; the higher file provides that function when it is imported, which
 `import ergodic` makes sure of:
 
-    certifying: Port[Certify] = Port("Sampler.certify")        # sampler.py
+    summarising: Port[Summarises] = Port("Draws.summary")      # draws.py
 
-    @certifying.provide                                         # diagnostics/certify.py
-    def certify(sampler, key, ...): ...
+    @summarising.provide                                        # diagnostics/summary.py
+    def summarise_draws(draws, rows): ...
 """
 
 from __future__ import annotations

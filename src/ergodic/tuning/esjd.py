@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
@@ -53,7 +52,7 @@ class ExpectedJump:
 
     def initial(self, dim: int, dtype: DTypeLike) -> DiagonalGaussian:
         """P0, from which z comes and in which the chains start."""
-        return diagonal(self.initial_mean, self.initial_scale, dim, np.dtype(dtype))
+        return diagonal(self.initial_mean, self.initial_scale, dim, dtype)
 
     def estimate(
         self, density: Density, params: PyTree, carry: Ensemble, key: Array

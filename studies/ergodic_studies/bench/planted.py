@@ -7,7 +7,7 @@ where the fault is in the draws themselves, exact draws that were spoilt. Names 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,11 +17,12 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from ergodic.chain import ChainParams
-from ergodic.draws import Batch
 from ergodic.initial import DiagonalGaussian
 from ergodic.kernels import HMC, Ensemble, HMCParams, Info
 from ergodic.kernels.ensemble import BatchedDensity, select
 from ergodic.methods import HEI
+from ergodic.protocols import Independent
+from ergodic.runtime.drawing import Batch
 from ergodic.sampler import Sampler
 from ergodic.target import Density, Target
 
@@ -41,6 +42,12 @@ class Spoilt(HEI):
         """What ``draws`` gives."""
         position = self.draws(key, particles, params.initial.mean.shape[0])
         return Batch(position, jax.vmap(density)(position), {}, {})
+
+    def batches(
+        self, target: Target, params: ChainParams, key: Array, start: int, count: int, size: int
+    ) -> Iterator[Batch]:
+        """Batches of these draws, not of the chain's."""
+        return Independent.batches(self, target, params, key, start, count, size)
 
 
 class WrongAcceptance(HMC):
