@@ -9,6 +9,7 @@ import pytest
 
 import ergodic as eg
 from ergodic.family import divisor
+from ergodic.tuning.greedy_settings import GreedySettings
 
 KEY = jax.random.key(0)
 # Means and scales of six Gaussians, wildly different: only a frame of its own makes them alike.
@@ -80,7 +81,7 @@ def test_batched_density_is_every_members_own():
     value, gradient = made.density.of_members(made.data)(x)
     for index, target in enumerate(made):
         rows = slice(7 * index, 7 * index + 7)
-        expected = target.density.of_members(x[rows])
+        expected = target.density.batched(x[rows])
         np.testing.assert_allclose(value[rows], expected[0], rtol=1e-5)
         np.testing.assert_allclose(gradient[rows], expected[1], rtol=1e-5)
 
@@ -221,7 +222,7 @@ def test_what_is_no_family_is_refused(make, message):
 
 def test_settings_are_refused():
     for method in (eg.HEI(), eg.GEI(anneal=True)):
-        with pytest.raises(eg.ConfigError, match="fit_many needs a method|without annealing"):
+        with pytest.raises(eg.ConfigError, match=r"fit_many needs a method|without annealing"):
             eg.fit_many(family(), KEY, method)
     with pytest.raises(eg.ConfigError, match="JAX random key"):
         eg.fit_many(family(), 0)
@@ -231,3 +232,22 @@ def test_settings_are_refused():
     flat = eg.Family(lambda x, c: -c * jnp.sum(x**2), np.array([1, 0, 1], np.float32), jnp.zeros(2), name="flat")
     with pytest.raises(eg.TargetError, match=r"flat\[1\]' depends on nothing"):
         eg.fit_many(flat, KEY)
+
+
+def test_a_draw_depends_on_the_key_its_member_and_its_place_alone():
+    """However many draws, and members beside it, are asked for; and as a member's own sampler draws, to rounding."""
+    samplers = eg.fit_many(family(), KEY)
+    some, more = (samplers.sample(jax.random.key(5), n, chunk=20) for n in (30, 50))
+    np.testing.assert_array_equal(some.unconstrained, more.unconstrained[:, :30])
+    for member in (0, 4):
+        own = samplers[member].sample(jax.random.fold_in(jax.random.key(5), member), 50, chunk=20)
+        np.testing.assert_allclose(own.unconstrained, more.unconstrained[member], rtol=2e-3, atol=2e-3)
+        assert own.kind == more[member].kind == "independent"
+
+
+def test_a_familys_walk_is_capped_as_a_targets_is():
+    """A limit on the depth of the walk that chooses the schedule holds for many members as for one."""
+    details = GreedySettings(deepest=5, forgotten=1e-6)
+    for what in (family(), eg.Family.of([family()[0]])):
+        found = eg.fit_many(what, KEY, eg.GEI(particles=64, certify=False, details=details))
+        assert len(found.params.schedule.step) <= 8 and not found.settled.any()
