@@ -1,18 +1,11 @@
 """Strict settings, and what tests share."""
 
-from strict_ergodic import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401, I001 (first)
+from strict_ergodic import pytest_collection_modifyitems, pytest_xdist_make_scheduler, x64  # noqa: F401, I001 (first)
 
 import jax
 import pytest
 
 import ergodic as eg
-
-
-@pytest.fixture
-def x64():
-    """Double precision for one test."""
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,13 @@ install_import_hook(
 )
 
 
+@pytest.fixture
+def x64():
+    """Double precision for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
 # What takes longest goes first, so that workers end at about the same time.
 LONGEST = (
     "test_gei",

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
-    ("_version", "runtime"),
+    ("_version",),
+    ("runtime",),
     ("protocols", "statistics"),
     ("charts",),
     ("initial",),
@@ -39,7 +40,7 @@ ROOMS = (
     ("cli",),
 )
 """From bottom to top; rooms of one floor do not import each other."""
-STUDIES = (("harness",), ("report",), ("paper", "bench"), ("demo", "commands"))
+STUDIES = (("harness",), ("measures", "posteriors"), ("report",), ("paper",), ("bench",), ("demo",), ("commands",))
 LINES = 17_993
 """Three quarters of the wheel's lines before the studies left it."""
 LONGEST = 400

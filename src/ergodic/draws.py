@@ -141,8 +141,8 @@ class Draws:
         weight = np.exp(log_weight.astype(np.float64) - log_weight.max())
         return weight / weight.sum()
 
-    def mean(self, values: np.ndarray) -> np.ndarray:
-        """The (weighted) average over draws of one value, or one row, a draw."""
+    def mean(self, values: np.ndarray) -> np.ndarray | np.floating:
+        """The (weighted) average over draws of one value, or one row, per draw."""
         return self.weights @ np.asarray(values, np.float64)
 
     def effective_size(self) -> float:

@@ -8,9 +8,9 @@ import pytest
 from ergodic.bnn.csv_table import new_rows, read_csv, training_rows
 from ergodic.bnn.fitted import load
 from ergodic.cli import main
-from ergodic.datasets.tables import load_table
 from ergodic.runtime.errors import DataError
 from ergodic_studies.paper.network_splits import Splits
+from ergodic_studies.posteriors.uci_tables import load_table
 
 
 def cli(words):

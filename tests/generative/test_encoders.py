@@ -11,10 +11,10 @@ from ergodic.generative.coordinates import ImageCoordinates
 from ergodic.generative.decoders import LinearGaussian
 from ergodic.generative.encoders import ImageGaussians
 from ergodic.generative.ergodic_encoder import carried
-from ergodic.generative.importance import importance_bound
 from ergodic.generative.joint import joint, log_prior
 from ergodic.generative.layers import DenseLayer
 from ergodic.runtime.errors import ConfigError
+from ergodic_studies.measures.importance import importance_bound
 
 ARCHITECTURE = architecture(64)
 ENCODERS = (

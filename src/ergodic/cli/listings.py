@@ -9,9 +9,8 @@ from rich.table import Table
 from .. import targets
 from ..methods import METHODS
 from ..runtime.data_files import ORIGINS, VARIABLE, available
-from ..targets.classics import CLASSICS
-from ..targets.posteriors import POSTERIORS
-from ..targets.synthetic import SYNTHETIC
+from ..targets import registry
+from ..targets.synthetic import Synthetic
 from .console import console, say
 
 _LEFT = ("paper", "name", "what")
@@ -22,17 +21,17 @@ def list_targets() -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("paper", "name", "dim", "-E log π*", "log Z", "entropy", "mean", "sd", "what"):
         table.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=column == "name")
-    for name, synthetic in SYNTHETIC.items():
-        table.add_row(f"({synthetic.letter})" if synthetic.letter else "", *_known(name), synthetic.title)
-    for name, classic in CLASSICS.items():
-        table.add_row("", *_known(name), classic.title)
-    for name, posterior in POSTERIORS.items():
-        table.add_row("", name, str(posterior.dim), "", "", "", "", "", posterior.title)
+    needing: dict[str, list[str]] = {}
+    for name, entry in registry().items():
+        letter = f"({entry.letter})" if isinstance(entry, Synthetic) and entry.letter else ""
+        known = _known(name) if entry.collection is None else [name, str(entry.dim), *[""] * 5]
+        table.add_row(letter, *known, entry.title)
+        if entry.collection is not None:
+            needing.setdefault(entry.collection, []).append(name)
     console.print(table)
-    for collection in sorted({posterior.collection for posterior in POSTERIORS.values()}):
+    for collection, those in sorted(needing.items()):
         if not available(collection):
-            needing = ", ".join(name for name, entry in POSTERIORS.items() if entry.collection == collection)
-            say(f"\n{needing}: set {VARIABLE} to a folder that has {collection}/ with {ORIGINS[collection]}.")
+            say(f"\n{', '.join(those)}: set {VARIABLE} to a folder that has {collection}/ with {ORIGINS[collection]}.")
 
 
 def _known(name: str) -> list[str]:

@@ -8,10 +8,9 @@
 | `ill-conditioned-rotated` | the same, turned by a fixed random rotation | Inference Gym turns its own |
 | `student-t` | t with 5 degrees of freedom, d = 20, scales log-spaced from 0.3 to 3, rotated | ours |
 | `funnel` | v ~ N(0, 3²), x1..x9 given v ~ N(0, e^v) | Neal 2003, Inference Gym's NealsFunnel |
-| `brownian` | a path with a gap in its observations, scales unknown (brownian.py) | Inference Gym |
 | `unequal-modes` | 0.6 N(c1, I) + 0.3 N(c2, I) + 0.1 N(c3, I), centres about 10 apart | ours |
 
-(N(m, s²), variances, here.) Second moments of squares, Var[x_i²], are given too: b2 (diagnostics/bias.py) divides by
+(N(m, s²), variances, here.) Second moments of squares, Var[x_i²], are given too: b2 (measures/bias.py) divides by
 them, and a sample estimates them badly where tails are heavy. The funnel's x_i have Var[x_i²] = 3 e^18 - e^9, so that
 b2 sees v and next to nothing of x_i.
 """
@@ -28,7 +27,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..target import Target, Truth
-from . import brownian
 from .quadrature import truth_by_quadrature
 
 Position = Float[Array, "dim"]
@@ -43,6 +41,7 @@ class Classic(NamedTuple):
     draw: Callable[[Array, int], Float[Array, "n dim"]]
     truth: Callable[[], Truth]
     """Computes what is known exactly, except for the draws."""
+    collection: str | None = None
 
     def target(self, name: str) -> Target:
         """Make a `Target` of it, whose truth is computed when first asked for."""
@@ -217,9 +216,6 @@ CLASSICS = {
     "ill-conditioned-rotated": _normal("the same, rotated", _ILL, rotated=True),
     "student-t": _student("t with 5 degrees of freedom, rotated", np.geomspace(0.3, 3.0, 20)),
     "funnel": Classic("Neal's funnel", 10, funnel, _draw_funnel, _funnel_truth),
-    "brownian": Classic(
-        "Brownian path with a gap, unknown scales", 32, brownian.brownian, brownian.draw, brownian.truth
-    ),
     "unequal-modes": Classic(
         "three modes of 0.6, 0.3, 0.1",
         2,

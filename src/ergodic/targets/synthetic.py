@@ -36,6 +36,8 @@ class Synthetic(NamedTuple):
     """The part worth looking at: plots, and rejection sampling as the paper does it."""
     log_bound: float
     """A number at or above max log π*, for rejection sampling."""
+    dim: int = 2
+    collection: str | None = None
 
     def target(self, name: str) -> Target:
         """Make a `Target` of it, whose truth is computed when first asked for."""

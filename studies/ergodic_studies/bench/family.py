@@ -21,12 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ergodic.api import fit_many
-from ergodic.diagnostics.bias import SecondMoments, squared_bias
 from ergodic.family import Family
 from ergodic.family_sampler import FamilyDraws
 from ergodic.initial import DiagonalGaussian
 from ergodic.methods import GEI
 from ergodic.runtime.validation import one_of
+from ergodic_studies.measures.bias import SecondMoments, squared_bias
 
 from ..harness.results import write_results
 

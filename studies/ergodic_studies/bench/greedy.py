@@ -20,12 +20,12 @@ import numpy as np
 
 import ergodic as eg
 from ergodic.charts import fitting as ensemble_metric
-from ergodic.diagnostics.bias import squared_bias
 from ergodic.initial.mixture import KernelMixture
 from ergodic.methods.gei import params_of
 from ergodic.runtime import programs
 from ergodic.tuning import greedy, walking
 from ergodic.tuning.tempering import gaussian_around
+from ergodic_studies.measures.bias import squared_bias
 
 from ..harness.results import write_results
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ergodic.bnn.chain import NetworkChain, long_chain
 from ergodic.bnn.start import MeanField
-from ergodic.datasets.tables import load_table
+from ergodic_studies.posteriors.uci_tables import load_table
 
 from ..harness.results import write_results
 from ..paper.bnn import CLOSER, UCI

@@ -18,10 +18,10 @@ import jax
 import numpy as np
 
 from ergodic.adapters.arviz import import_arviz
-from ergodic.diagnostics.bias import SecondMoments, second_moments, squared_bias
 from ergodic.draws import Draws
 from ergodic.statistics.wasserstein import sliced_wasserstein
 from ergodic.target import Target
+from ergodic_studies.measures.bias import SecondMoments, second_moments, squared_bias
 
 SIZES = (1_000, 10_000, 100_000)
 _PROBE = 2_000

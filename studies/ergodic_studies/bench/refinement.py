@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import jax
 
 from ergodic import targets
-from ergodic.diagnostics.bias import second_moments, squared_bias
 from ergodic.methods import GEI
 from ergodic.methods.refined import judge, shortened, tune
 from ergodic.runtime.validation import one_of
 from ergodic.sampler import Sampler
+from ergodic_studies.measures.bias import second_moments, squared_bias
 
 from ..harness.results import write_results
 

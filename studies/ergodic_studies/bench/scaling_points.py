@@ -26,13 +26,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodic import targets
-from ergodic.diagnostics.bias import squared_bias
 from ergodic.methods import GEI, NUTS
 from ergodic.runtime.drawing import default_chunk
 from ergodic.runtime.programs import compiled
 from ergodic.sampler import Sampler
 from ergodic.target import Density, Target
 from ergodic.targets.classics import _normal
+from ergodic_studies.measures.bias import squared_bias
 
 _CONDITION = 1000.0
 """Of covariances: the largest variance over the smallest."""

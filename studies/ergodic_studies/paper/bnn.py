@@ -16,11 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ergodic.datasets.tables import load_table
 from ergodic.runtime.data_files import available
 from ergodic.runtime.errors import ConfigError, unknown
 from ergodic.runtime.files import write_atomically
 from ergodic.runtime.validation import one_of
+from ergodic_studies.posteriors.uci_tables import load_table
 
 from ..harness.results import write_results
 from .bnn_cells import Cell, settings_hash

@@ -14,8 +14,8 @@ import jax
 import numpy as np
 
 from ergodic.bnn.prediction import predict, score
-from ergodic.datasets.tables import load_table
 from ergodic.runtime.files import read_arrays, write_atomically
+from ergodic_studies.posteriors.uci_tables import load_table
 
 from ..harness.results import commit
 from .bnn_methods import finite, ran_away

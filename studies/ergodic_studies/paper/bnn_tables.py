@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ergodic.datasets.tables import Table
+from ergodic_studies.posteriors.uci_tables import Table
 
 PUBLISHED = {
     "paper: HEI": (("-2.17 ± 0.07", "-0.47 ± 0.06", "-2.71 ± 0.03", "-0.71 ± 0.03")),

@@ -1,6 +1,6 @@
 """Where to put the entropy floor: estimates of H(π) against what is known, and the quality of draws by margin.
 
-On the paper's six targets and five posteriors of `targets/posteriors.py`, HEI with its defaults is fitted with h
+On the paper's six targets and five posteriors of `posteriors/registry.py`, HEI with its defaults is fitted with h
 
 - at P0's own entropy (``"initial"``, the paper's),
 - at an estimate Ĥ of H(π) from a pilot, plus a margin: a number of nats, half a nat a dimension, or as much as makes P0
@@ -31,9 +31,9 @@ from ergodic.runtime.data_files import VARIABLE, available
 from ergodic.runtime.validation import one_of
 from ergodic.statistics.wasserstein import noise_floor, sliced_wasserstein
 from ergodic.target import Target
-from ergodic.targets.posteriors import POSTERIORS
 from ergodic.targets.synthetic import PAPER_SIX
 from ergodic.tuning.entropy import automatic_floor, widen
+from ergodic_studies.posteriors.registry import POSTERIORS
 
 from ..harness.results import write_results
 from .floor_tables import estimate_table, markdown, quality_table

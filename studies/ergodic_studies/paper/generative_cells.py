@@ -18,11 +18,11 @@ import numpy as np
 
 from ergodic.datasets import images as image_data
 from ergodic.generative.checkpoints import write_checkpoint
-from ergodic.generative.importance import importance_bound
 from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelihood
 from ergodic.generative.training import Trained, read_mark, train
 from ergodic.generative.training_settings import Budget, Recipe
 from ergodic.runtime.files import write_atomically
+from ergodic_studies.measures.importance import importance_bound
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ergodic.generative.joint import joint
 from ergodic.generative.likelihood import Annealing, log_likelihood
 from ergodic.initial import DiagonalGaussian
 from ergodic.runtime.programs import compiled
-from ergodic.statistics.mmd import squared_mmd
+from ergodic_studies.measures.mmd import squared_mmd
 
 
 def chain_curves(

@@ -4,7 +4,7 @@ On the paper's six targets and the five posteriors of the entropy floor's study,
 variant from the same keys. On the six also with 300 iterations for 50, where the paper's objective is known to go past
 its best.
 
-- **b2_max**, the bias of second moments (`diagnostics/bias.py`); below 0.01 counts as converged.
+- **b2_max**, the bias of second moments (`measures/bias.py`); below 0.01 counts as converged.
 - **distance**: sliced Wasserstein to exact draws; for posteriors the largest error of a mean in reference sds.
 - **least acceptance**: mean acceptance of the step that is accepted least: near 0 it is dead.
 - **seconds** of tuning, compiling not counted.
@@ -21,11 +21,11 @@ import jax
 import numpy as np
 
 from ergodic import targets
-from ergodic.diagnostics.bias import squared_bias
 from ergodic.runtime.data_files import VARIABLE, available
 from ergodic.runtime.validation import one_of
-from ergodic.targets.posteriors import POSTERIORS
 from ergodic.targets.synthetic import PAPER_SIX
+from ergodic_studies.measures.bias import squared_bias
+from ergodic_studies.posteriors.registry import POSTERIORS
 
 from ..harness.cells import Cell
 from ..harness.results import write_results

@@ -11,10 +11,10 @@ from scipy import special, stats
 import ergodic as eg
 from data_ergodic import data_folder
 from ergodic.runtime.errors import DataError
-from ergodic.targets import eight_schools, gp_poisson, time_series
-from ergodic.targets.bayesian import half_cauchy, half_normal, half_t3
-from ergodic.targets.linear_models import LeastSquares
-from ergodic.targets.posteriors import POSTERIORS, posterior_target
+from ergodic_studies.posteriors import eight_schools, gp_poisson, time_series
+from ergodic_studies.posteriors.bayesian import half_cauchy, half_normal, half_t3
+from ergodic_studies.posteriors.linear_models import LeastSquares
+from ergodic_studies.posteriors.registry import POSTERIORS
 from statistics_ergodic import z_of_mean
 
 WITH_DRAWS = [name for name in POSTERIORS if name != "german-credit"]
@@ -180,12 +180,12 @@ def test_without_data_names_are_listed_and_get_says_what_to_do(monkeypatch, tmp_
     monkeypatch.delenv("ERGODIC_DATA", raising=False)
     assert set(POSTERIORS) <= set(eg.targets.names())
     with pytest.raises(DataError, match=r"set ERGODIC_DATA to a folder that has posteriordb/.*stan-dev/posteriordb"):
-        posterior_target("ark")
+        POSTERIORS["ark"].target("ark")
     with pytest.raises(DataError, match=r"inference_gym/.*Inference Gym"):
-        posterior_target("german-credit")
+        POSTERIORS["german-credit"].target("german-credit")
     monkeypatch.setenv("ERGODIC_DATA", str(tmp_path))
     with pytest.raises(DataError, match=r"needs posteriordb/arK\.data\.json, which is not under ERGODIC_DATA"):
-        posterior_target("ark")
+        POSTERIORS["ark"].target("ark")
 
 
 def test_the_command_line_lists_posteriors_with_and_without_data(capsys, monkeypatch):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.statistics.mmd import median_bandwidth, permutation_test, squared_mmd
+from ergodic_studies.measures.mmd import median_bandwidth, permutation_test, squared_mmd
 
 MEAN = np.array([0.7, -0.3, 0.0])
 COVARIANCE = np.array([[1.5, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.6]])

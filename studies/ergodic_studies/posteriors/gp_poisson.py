@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..runtime.errors import DataError
+from ergodic.runtime.errors import DataError
+
 from .bayesian import Columns, Data, Posterior, Values, half_normal
 
 _JITTER = 1e-10

@@ -17,10 +17,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..initial import DiagonalGaussian
-from ..runtime.data_files import data_file
-from ..target import Reference, Target
-from . import eight_schools, linear_models, time_series
+from ergodic.initial import DiagonalGaussian
+from ergodic.runtime.data_files import data_file
+from ergodic.target import Reference, Target
+from ergodic.targets.classics import Classic
+
+from . import brownian, eight_schools, linear_models, time_series
 from .bayesian import Data, Posterior
 from .german_credit import german_credit
 from .gp_poisson import gp_poisson
@@ -43,6 +45,26 @@ class Entry(NamedTuple):
     def collection(self) -> str:
         """The name of the collection that its files belong to."""
         return "posteriordb" if self.data else "inference_gym"
+
+    def target(self, name: str) -> Target:
+        """The target, in JAX's default floating dtype; a `DataError` when its files are not at hand."""
+        if self.data:
+            document = json.loads(data_file("posteriordb", f"{self.data}.data.json", name).read_text())
+            data = {part: np.asarray(value) for part, value in document.items()}
+        else:
+            data = _arrays(data_file("inference_gym", "german_credit_numeric.npz", name))
+        posterior = self.build(data)
+        target = Target(
+            posterior.logdensity,
+            like={variable: jnp.zeros(shape) for variable, shape in posterior.shapes.items()},
+            constrain=posterior.constrain,
+            name=name,
+            prior=_prior(posterior),
+            reference=lambda: _reference(name, self, posterior),
+        )
+        if target.dim != self.dim:
+            raise AssertionError(f"'{name}' has dimension {target.dim}, but the registry says {self.dim}")
+        return target
 
 
 POSTERIORS = {
@@ -79,26 +101,13 @@ POSTERIORS = {
 }
 
 
-def posterior_target(name: str) -> Target:
-    """The target of that name, in JAX's default floating dtype; a `DataError` when its files are not at hand."""
-    entry = POSTERIORS[name]
-    if entry.data:
-        document = json.loads(data_file("posteriordb", f"{entry.data}.data.json", name).read_text())
-        data = {part: np.asarray(value) for part, value in document.items()}
-    else:
-        data = _arrays(data_file("inference_gym", "german_credit_numeric.npz", name))
-    posterior = entry.build(data)
-    target = Target(
-        posterior.logdensity,
-        like={variable: jnp.zeros(shape) for variable, shape in posterior.shapes.items()},
-        constrain=posterior.constrain,
-        name=name,
-        prior=_prior(posterior),
-        reference=lambda: _reference(name, entry, posterior),
-    )
-    if target.dim != entry.dim:
-        raise AssertionError(f"'{name}' has dimension {target.dim}, but the registry says {entry.dim}")
-    return target
+BENCHMARK = {
+    "brownian": Classic(
+        "Brownian path with a gap, unknown scales", 32, brownian.brownian, brownian.draw, brownian.truth
+    ),
+    **POSTERIORS,
+}
+"""What the entry point of ``ergodic.targets`` adds: with Brownian motion, whose truth is exact."""
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..target import Truth
+from ergodic.target import Truth
 
 STEPS = 30
 SEEN = np.concatenate([np.arange(10), np.arange(20, 30)])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..runtime.errors import ConfigError
+from ergodic.runtime.errors import ConfigError
 
 _BLOCK = 512
 _MEDIAN_POINTS = 1000

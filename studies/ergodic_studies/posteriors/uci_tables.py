@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int
 
-from ..runtime.data_files import data_file
-from ..runtime.errors import ConfigError, unknown
-from ..runtime.extras import require
-from .content import damaged, read_arrays
-from .splits import SPLITS, pbp_splits
+from ergodic.datasets.content import damaged, read_arrays
+from ergodic.datasets.splits import SPLITS, pbp_splits
+from ergodic.runtime.data_files import data_file
+from ergodic.runtime.errors import ConfigError, unknown
+from ergodic.runtime.extras import require
 
 
 class Split(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 
 import ergodic as eg
 from data_ergodic import data_folder
-from ergodic.diagnostics.bias import second_moments, squared_bias
+from ergodic_studies.measures.bias import second_moments, squared_bias
 
 N = 10_000
 

@@ -7,9 +7,9 @@ import pytest
 
 from data_ergodic import data_folder
 from ergodic.datasets.splits import pbp_splits
-from ergodic.datasets.tables import Table, load_table, table_names
 from ergodic.runtime import data_files
 from ergodic.runtime.errors import ConfigError, DataError
+from ergodic_studies.posteriors.uci_tables import Table, load_table, table_names
 
 SIZES = {"boston": (506, 13), "concrete": (1030, 8), "wine": (1599, 11), "yacht": (308, 6), "diabetes": (442, 10)}
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ..draws import constrained
-from ..runtime.errors import TargetError
-from ..target import Reference, Target, Truth
+from ergodic.draws import constrained
+from ergodic.runtime.errors import TargetError
+from ergodic.target import Reference, Target, Truth
 
 _EXACT_DRAWS = 200_000
 """Exact draws from which Var[x_i²] is estimated where it is not known in closed form: good to a percent or two."""

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..runtime.programs import compiled
-from .decoders import Decoder
-from .encoders import ImageGaussians
-from .joint import log_prior
+from ergodic.generative.decoders import Decoder
+from ergodic.generative.encoders import ImageGaussians
+from ergodic.generative.joint import log_prior
+from ergodic.runtime.programs import compiled
 
 _ROWS = 500
 _AT_ONCE = 50

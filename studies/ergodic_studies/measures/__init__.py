@@ -1,0 +1,1 @@
+"""How far draws are from the truth: what studies measure and the library itself does not need."""

@@ -1,0 +1,1 @@
+"""The benchmark's posteriors, with data and reference truths: built-in targets where the studies are installed."""
