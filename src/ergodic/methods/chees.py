@@ -23,14 +23,13 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
-from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
-from ..sampler import Sampler
+from ..runtime.validation import positive_float, positive_int, settle
 from ..target import Density, Target
-from .peers import Adapted, Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
+from .peers import Adapted, Row, blackjax, fraction, hamiltonian_batch, lenient
 
 _PLANNED = 1000
 """Transitions after warm-up that the jitter's bits are made for; it repeats itself after that."""
@@ -57,9 +56,6 @@ class ChEES(Adapted):
       learning_rate: Adam's, on the log trajectory length.
       step_size: ε that adaptation starts from; the first trajectory is one such step.
       max_leapfrogs: the longest trajectory that adaptation may try, in steps.
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
-        coordinate. None: the prior's, or 0.
-      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 64
@@ -68,27 +64,20 @@ class ChEES(Adapted):
     learning_rate: float = 0.025
     step_size: float = 0.1
     max_leapfrogs: int = 1000
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "ChEES"
     title: ClassVar[str] = "ChEES-HMC, many chains (Hoffman, Radul & Sountsov; BlackJAX)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("chains", "warmup", "max_leapfrogs"), positive_int),
             **dict.fromkeys(("learning_rate", "step_size"), positive_float),
             target_acceptance=fraction,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for ChEES: it learns from how they differ")
-
-    def initial(self, target: Target) -> DiagonalGaussian:
-        """Where the chains start."""
-        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> ChEESParams:
         """The parameters before any tuning; also their shapes, for reading a file."""
@@ -98,10 +87,6 @@ class ChEES(Adapted):
             place = jnp.zeros(self.chains, int)
             state = jax.vmap(lambda x, i: dynamic_hmc.init(x, target.density, i))(position, place)
         return ChEESParams(state, jnp.asarray(self.step_size, target.dtype), jnp.ones((), target.dtype))
-
-    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Adapt all chains together. One compiled program, so there is no progress to show."""
-        return adapt(self, target, key)
 
     def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[ChEESParams, Row]:
         """Adapt step size and trajectory length by BlackJAX's ChEES."""
@@ -128,10 +113,6 @@ class ChEES(Adapted):
         )
         params = ChEESParams(state, tuned["step_size"], tuned["integration_steps_params"][0])
         return params, Row(rows.acceptance, rows.step_size, rows.gradients, rows.depth)
-
-    def state(self, params: ChEESParams) -> PyTree:
-        """Where tuning left the chains."""
-        return params.state
 
     def advance(self, density: Density, params: ChEESParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One jittered HMC transition of every chain."""

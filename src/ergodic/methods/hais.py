@@ -22,15 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..kernels.annealed import REFRESHMENTS, Annealed, annealed_move, annealed_ratio, begin
 from ..protocols import Bidirectional, Fact, FixedShapes
 from ..runtime.drawing import Batch, Kind
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import choice, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
+from .from_gaussian import FromGaussian
 
 
 class HAISParams(NamedTuple):
@@ -60,7 +61,7 @@ def schedule(kind: str, temperatures: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class HAIS(FixedShapes, Bidirectional):
+class HAIS(FromGaussian, FixedShapes, Bidirectional):
     """Settings of Hamiltonian annealed importance sampling.
 
     Attributes:
@@ -70,7 +71,6 @@ class HAIS(FixedShapes, Bidirectional):
       schedule: ``"linear"`` or ``"sigmoid"``.
       acceptance: what the step size is adapted to.
       pilots, particles: pilot runs for that, each of 1/10 of the temperatures.
-      initial_mean, initial_scale: p0. None: the prior's, or 0 and 1.
       step_size: the step size it starts with.
     """
 
@@ -81,22 +81,19 @@ class HAIS(FixedShapes, Bidirectional):
     acceptance: float = 0.7
     pilots: int = 30
     particles: int = 100
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
     step_size: float = 0.1
 
     name: ClassVar[str] = "HAIS"
     title: ClassVar[str] = "Hamiltonian annealed importance sampling (Sohl-Dickstein & Culpepper 2012)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("temperatures", "leapfrogs", "pilots", "particles"), positive_int),
             **dict.fromkeys(("acceptance", "step_size"), positive_float),
             refresh=choice(*REFRESHMENTS),
             schedule=choice("linear", "sigmoid"),
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
 
     def depth(self, params: PyTree) -> int:
@@ -106,7 +103,7 @@ class HAIS(FixedShapes, Bidirectional):
     def begin(self, target: Target, key: Array) -> HAISParams:
         """The parameters before the step size is adapted."""
         return HAISParams(
-            starting(target, self.initial_mean, self.initial_scale),
+            self.initial(target),
             jnp.full(target.dim, math.log(self.step_size), target.dtype),
             jnp.asarray(schedule(self.schedule, self.temperatures), target.dtype),
         )

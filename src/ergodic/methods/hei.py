@@ -36,7 +36,7 @@ from ..protocols import Fact, FixedShapes, Hamiltonian
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost, Stopwatch
-from ..runtime.validation import boolean, choice, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import boolean, choice, numbers, optional, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.acceptance import AcceptanceFloor, check_acceptance
@@ -47,13 +47,14 @@ from ..tuning.entropy import CONSTRAINTS, automatic_floor, check_floor, resolve_
 from ..tuning.rao_blackwell import OBJECTIVES, RaoBlackwell
 from ..tuning.sksd import SCALES, choose_scale
 from ..tuning.stopping import EarlyStopping
+from .from_gaussian import FromGaussian
 
 DEFAULT_SCALE = math.sqrt(3.0)
 _PILOTS = 400
 
 
 @dataclass(frozen=True)
-class HEI(FixedShapes, Hamiltonian):
+class HEI(FromGaussian, FixedShapes, Hamiltonian):
     """Settings of Hamiltonian ergodic inference; ``HEI().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -62,8 +63,7 @@ class HEI(FixedShapes, Hamiltonian):
       iterations: Adam iterations. The paper's 50 also act as early stopping: see docs/results.md before raising it.
       particles: runs of the chain per iteration.
       learning_rate: Adam's, on log step size, log momentum variance, and P0's mean and log scale.
-      initial_mean: P0's mean at the start; one number, or one per flat coordinate. None: the prior's, or 0.
-      initial_scale: P0's scale at the start, likewise. None: the prior's, or one with the prior's entropy, or √3.
+      initial_mean, initial_scale: P0 as tuning starts. None: the prior's, or 0 and the prior's entropy, or √3.
       tune_initial: whether P0 is tuned; False keeps it as it starts.
       entropy_floor: h, in nats; ``"initial"``: the entropy P0 starts with; ``"auto"``: an estimate of the target's
         entropy and a margin, P0 being widened to it if need be; None: no constraint.
@@ -85,8 +85,6 @@ class HEI(FixedShapes, Hamiltonian):
     iterations: int = 50
     particles: int = 100
     learning_rate: float = 0.07
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
     tune_initial: bool = True
     entropy_floor: float | str | None = "initial"
     constraint: str = "keep"
@@ -103,12 +101,11 @@ class HEI(FixedShapes, Hamiltonian):
     title: ClassVar[str] = "Hamiltonian ergodic inference (Zhang & Hernández-Lobato)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("steps", "leapfrogs", "iterations", "particles"), positive_int),
             learning_rate=positive_float,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
             tune_initial=boolean,
             entropy_floor=check_floor,
             constraint=choice(*CONSTRAINTS),

@@ -10,18 +10,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..kernels import Ensemble, start
 from ..kernels.ensemble import BatchedDensity
 from ..protocols import Fact, FixedShapes, Independent
 from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
-from ..runtime.validation import choice, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import choice, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.checks import require_usable
 from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
+from .from_gaussian import FromGaussian
 
 
 class HVAEParams(NamedTuple):
@@ -32,7 +33,7 @@ class HVAEParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HVAE(FixedShapes, Independent):
+class HVAE(FromGaussian, FixedShapes, Independent):
     """Settings of Hamiltonian VI with one momentum.
 
     Attributes:
@@ -40,7 +41,6 @@ class HVAE(FixedShapes, Independent):
       tempering: ``"none"`` (the ergodic paper's variant) or ``"fixed"``.
       temperature: T0, with fixed tempering.
       iterations, particles, learning_rate, adam: of the optimisation.
-      initial_mean, initial_scale: q0 as tuning starts. None: the prior's, or 0 and 1.
       step_size: the step size it starts with.
     """
 
@@ -50,8 +50,6 @@ class HVAE(FixedShapes, Independent):
     iterations: int = 1000
     particles: int = 100
     learning_rate: float = 0.02
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
     step_size: float = 0.05
     adam: tuple[float, float, float] = ADAM
 
@@ -59,13 +57,12 @@ class HVAE(FixedShapes, Independent):
     title: ClassVar[str] = "Hamiltonian VI with one momentum (Caterini et al. 2018)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("leapfrogs", "iterations", "particles"), positive_int),
             **dict.fromkeys(("temperature", "learning_rate", "step_size"), positive_float),
             tempering=choice(*TEMPERINGS),
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
             adam=check_adam,
         )
 
@@ -76,7 +73,7 @@ class HVAE(FixedShapes, Independent):
     def begin(self, target: Target, key: Array) -> HVAEParams:
         """The parameters before tuning."""
         step = jnp.full(target.dim, math.log(self.step_size), target.dtype)
-        return HVAEParams(starting(target, self.initial_mean, self.initial_scale), step)
+        return HVAEParams(self.initial(target), step)
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
         """Maximise the lower bound of log Z by Adam."""

@@ -13,29 +13,29 @@ import jax
 from jaxtyping import Array, PyTree
 
 from ..chain import ChainParams, simulate
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..kernels import HMC
 from ..protocols import Fact, FixedShapes, Independent
 from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
-from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import boolean, numbers, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.checks import require_usable
 from ..tuning.hvi_elbo import HviElbo, HVIParams
 from ..tuning.mlp import init_mlp
+from .from_gaussian import FromGaussian
 
 
 @dataclass(frozen=True)
-class HVI(FixedShapes, Independent):
+class HVI(FromGaussian, FixedShapes, Independent):
     """Settings of Hamiltonian variational inference.
 
     Attributes:
       steps, leapfrogs: T and L.
       hidden: units of each step's reverse network.
       iterations, particles, learning_rate, adam: of the optimisation.
-      initial_mean, initial_scale: P0; None: the prior's, or the paper's N(0, I).
       tune_initial: whether P0 is tuned with the rest. The paper keeps it standard normal.
       step_size: range from which the initial step sizes are drawn uniformly.
     """
@@ -46,8 +46,6 @@ class HVI(FixedShapes, Independent):
     iterations: int = 1000
     particles: int = 100
     learning_rate: float = 0.01
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
     tune_initial: bool = False
     step_size: tuple[float, float] = (0.01, 0.025)
     adam: tuple[float, float, float] = ADAM
@@ -56,12 +54,11 @@ class HVI(FixedShapes, Independent):
     title: ClassVar[str] = "Hamiltonian variational inference (Salimans et al. 2015)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("steps", "leapfrogs", "hidden", "iterations", "particles"), positive_int),
             learning_rate=positive_float,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
             tune_initial=boolean,
             step_size=numbers(positive_float, 2),
             adam=check_adam,
@@ -76,7 +73,7 @@ class HVI(FixedShapes, Independent):
         chain_key, network_key = jax.random.split(key)
         dim, dtype = target.dim, target.dtype
         return HVIParams(
-            starting(target, self.initial_mean, self.initial_scale),
+            self.initial(target),
             HMC(self.leapfrogs).init(chain_key, self.steps, dim, dtype, self.step_size),
             jax.vmap(lambda key: init_mlp(key, dim, self.hidden, 2 * dim, dtype))(
                 jax.random.split(network_key, self.steps)

@@ -31,14 +31,14 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
-from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from .peers import Adapted, Row, adapt, blackjax, lenient
+from .peers import Adapted, Row, blackjax, lenient
 
 _STEPS = 15
 """Integrator steps an adjusted transition."""
@@ -68,35 +68,25 @@ class LAPS(Adapted):
       chains: the ensemble. The paper has 4,096; all averages are over it.
       unadjusted: steps of phase one at most, one gradient each.
       adjusted: gradients a chain in phase two; a transition takes 30 (75 above dimension 200).
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
-        coordinate. None: the prior's, or 0.
-      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 4096
     unadjusted: int = 500
     adjusted: int = 500
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "LAPS"
     title: ClassVar[str] = "Late adjusted parallel sampler, thousands of chains (Robnik & Seljak; BlackJAX)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("chains", "unadjusted", "adjusted"), positive_int),
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for LAPS: it learns from their averages")
         if self.unadjusted < 10:
             raise ConfigError(f"unadjusted must be at least 10 steps, not {self.unadjusted}")
-
-    def initial(self, target: Target) -> DiagonalGaussian:
-        """Where the chains start."""
-        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> LAPSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""
@@ -113,7 +103,7 @@ class LAPS(Adapted):
         least = _Adjusted.of(target.dim).gradients
         if self.adjusted < least:
             raise ConfigError(f"adjusted must be at least {least} gradients, one transition, not {self.adjusted}")
-        return adapt(self, target, key)
+        return super().fit(target, key)
 
     def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[LAPSParams, Row]:
         """Both phases as `blackjax.adaptation.laps.laps` has them, key by key, on one device."""
@@ -190,10 +180,6 @@ class LAPS(Adapted):
         split, whole = PartitionSpec("chains"), PartitionSpec()  # type: ignore[no-untyped-call]
         sharded = jax.shard_map(run, mesh=mesh, in_specs=(split, split, whole), out_specs=(split, whole, whole, whole))
         return sharded(state, keys, jax.random.split(adaptation_key, steps))
-
-    def state(self, params: LAPSParams) -> PyTree:
-        """Where tuning left the chains."""
-        return params.state
 
     def advance(self, density: Density, params: LAPSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One adjusted transition of every chain, as at the end of phase two."""

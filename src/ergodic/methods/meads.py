@@ -20,14 +20,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
-from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
-from ..sampler import Sampler
+from ..runtime.validation import positive_int, settle
 from ..target import Density, Target
-from .peers import Adapted, Row, adapt, blackjax, hamiltonian_batch, lenient
+from .peers import Adapted, Row, blackjax, hamiltonian_batch, lenient
 
 
 class MEADSParams(NamedTuple):
@@ -52,35 +51,25 @@ class MEADS(Adapted):
       chains: chains that adapt together and run side by side; a multiple of ``folds``.
       folds: groups of chains; each is tuned by another, and one in turn waits at each step.
       warmup: adaptation steps.
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
-        coordinate. None: the prior's, or 0.
-      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 64
     folds: int = 4
     warmup: int = 1000
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "MEADS"
     title: ClassVar[str] = "MEADS generalised HMC, many chains (Hoffman & Sountsov; BlackJAX)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("chains", "folds", "warmup"), positive_int),
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
         if self.chains % self.folds or self.chains < 2 * self.folds:
             raise ConfigError(
                 f"chains must be a multiple of folds, with at least 2 in each, not {self.chains} in {self.folds} folds"
             )
-
-    def initial(self, target: Target) -> DiagonalGaussian:
-        """Where the chains start."""
-        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> MEADSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""
@@ -92,10 +81,6 @@ class MEADS(Adapted):
             state = jax.vmap(lambda x, k: ghmc.init(x, target.density, k))(position, keys)
         one = jnp.ones((), target.dtype)
         return MEADSParams(state, one, jnp.ones_like(position[0]), one, one / 2)
-
-    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Adapt all chains together. One compiled program, so there is no progress to show."""
-        return adapt(self, target, key)
 
     def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[MEADSParams, Row]:
         """BlackJAX's MEADS adaptation. The fold that waits is computed all the same, and counted."""
@@ -111,10 +96,6 @@ class MEADS(Adapted):
         params = MEADSParams(state, tuned["step_size"], tuned["momentum_inverse_scale"], tuned["alpha"], tuned["delta"])
         once = jnp.ones(self.warmup, jnp.int32)
         return params, Row(acceptance, step_size, self.chains * once, once)
-
-    def state(self, params: MEADSParams) -> PyTree:
-        """Where tuning left the chains."""
-        return params.state
 
     def advance(self, density: Density, params: MEADSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One generalised HMC transition of every chain: one gradient."""

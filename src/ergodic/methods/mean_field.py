@@ -12,51 +12,48 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..protocols import FixedShapes, Independent
 from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
-from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
 from ..tuning.checks import require_usable
 from ..tuning.elbo import Elbo
+from .from_gaussian import FromGaussian
 
 
 @dataclass(frozen=True)
-class MeanField(FixedShapes, Independent):
+class MeanField(FromGaussian, FixedShapes, Independent):
     """Settings of mean-field VI.
 
     Attributes:
       iterations, particles, learning_rate, adam: of the optimisation.
-      initial_mean, initial_scale: where it starts; one number, or one a flat coordinate. None: the prior's, or 0 and 1.
     """
 
     iterations: int = 1000
     particles: int = 100
     learning_rate: float = 0.02
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
     adam: tuple[float, float, float] = ADAM
 
     name: ClassVar[str] = "MeanField"
     title: ClassVar[str] = "mean-field variational inference"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             iterations=positive_int,
             particles=positive_int,
             learning_rate=positive_float,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
             adam=check_adam,
         )
 
     def begin(self, target: Target, key: Array) -> DiagonalGaussian:
         """The Gaussian before tuning."""
-        return starting(target, self.initial_mean, self.initial_scale)
+        return self.initial(target)
 
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
         """Maximise the ELBO by Adam."""

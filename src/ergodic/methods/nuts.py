@@ -18,13 +18,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
-from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
-from ..sampler import Sampler
+from ..runtime.validation import positive_int, settle
 from ..target import Density, Target
-from .peers import Adapted, Row, adapt, blackjax, fraction, hamiltonian_batch, lenient
+from .peers import Adapted, Row, blackjax, fraction, hamiltonian_batch, lenient
 
 
 class NUTSParams(NamedTuple):
@@ -46,33 +45,23 @@ class NUTS(Adapted):
       warmup: adaptation steps per chain; below 20 the metric is not adapted.
       target_acceptance: what dual averaging aims the average acceptance at.
       max_doublings: a trajectory has at most 2^this steps.
-      initial_mean: mean of the Gaussian that chains start from; one number, or one a flat
-        coordinate. None: the prior's, or 0.
-      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     chains: int = 4
     warmup: int = 1000
     target_acceptance: float = 0.8
     max_doublings: int = 10
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "NUTS"
     title: ClassVar[str] = "No-U-turn sampler, window adaptation (Hoffman & Gelman; BlackJAX)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("chains", "warmup", "max_doublings"), positive_int),
             target_acceptance=fraction,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
-
-    def initial(self, target: Target) -> DiagonalGaussian:
-        """Where the chains start."""
-        return starting(target, self.initial_mean, self.initial_scale)
 
     def begin(self, target: Target, key: Array) -> NUTSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""
@@ -81,10 +70,6 @@ class NUTS(Adapted):
         with lenient(target.dtype):
             state = jax.vmap(lambda x: nuts.init(x, target.density))(position)
         return NUTSParams(state, jnp.ones(self.chains, target.dtype), jnp.ones_like(position))
-
-    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Adapt every chain. One compiled program, so there is no progress to show."""
-        return adapt(self, target, key)
 
     def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[NUTSParams, Row]:
         """BlackJAX's window adaptation of each chain from its own start."""
@@ -105,10 +90,6 @@ class NUTS(Adapted):
         )
         row = Row(acceptance.mean(axis=0), step_size.mean(axis=0), steps.sum(axis=0), steps.max(axis=0))
         return NUTSParams(state, tuned["step_size"], tuned["inverse_mass_matrix"]), row
-
-    def state(self, params: NUTSParams) -> PyTree:
-        """Where tuning left the chains."""
-        return params.state
 
     def advance(self, density: Density, params: NUTSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One NUTS transition of every chain, with its own step size and metric."""

@@ -22,15 +22,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import DiagonalGaussian, starting
+from ..initial import DiagonalGaussian
 from ..protocols import Fact, FixedShapes, Independent
 from ..runtime.drawing import Batch, Kind
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
+from .from_gaussian import FromGaussian
 from .peers import blackjax, lenient
 
 
@@ -43,7 +44,7 @@ class PathfinderParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pathfinder(FixedShapes, Independent):
+class Pathfinder(FromGaussian, FixedShapes, Independent):
     """Settings of Pathfinder; ``Pathfinder().fit(target, key)`` gives a `Sampler` of weighted draws.
 
     Attributes:
@@ -51,32 +52,26 @@ class Pathfinder(FixedShapes, Independent):
       elbo_draws: draws from which each ELBO is estimated.
       iterations: of L-BFGS, at most.
       history: pairs that L-BFGS keeps.
-      initial_mean: mean of the Gaussian that paths start from; one number, or one a flat
-        coordinate. None: the prior's, or 0.
-      initial_scale: its scale, likewise. None: the prior's, or 1.
     """
 
     paths: int = 20
     elbo_draws: int = 200
     iterations: int = 30
     history: int = 10
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "Pathfinder"
     title: ClassVar[str] = "Multi-path Pathfinder, importance-weighted (Zhang et al.; BlackJAX)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("paths", "elbo_draws", "iterations", "history"), positive_int),
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
 
     def begin(self, target: Target, key: Array) -> PathfinderParams:
         """P0 on every path; also the shapes of what is fitted, for reading a file."""
-        start = starting(target, self.initial_mean, self.initial_scale)
+        start = self.initial(target)
         root = jnp.diag(jnp.exp(start.log_scale))
         return PathfinderParams(*(jnp.stack([leaf] * self.paths) for leaf in (start.mean, root)))
 
@@ -84,7 +79,7 @@ class Pathfinder(FixedShapes, Independent):
         """Follow every path. One compiled program, so there is no progress to show."""
         clock = Stopwatch()
         check_key, path_key = jax.random.split(key)
-        initial = starting(target, self.initial_mean, self.initial_scale)
+        initial = self.initial(target)
         require_usable(target, check_key, initial)
         program = compiled(_follow, (target.density, self), initial, path_key)
         params, elbo, steps = program(initial, path_key)

@@ -31,6 +31,7 @@ from ..runtime.validation import finite_float
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
+from .from_gaussian import FromGaussian
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -48,12 +49,16 @@ class Row(NamedTuple):
     """Of the chain that took the most."""
 
 
-class Adapted(FixedShapes, Correlated):
+class Adapted(FromGaussian, FixedShapes, Correlated):
     """A BlackJAX algorithm: chains adapt in one compiled program, then go on."""
 
-    @abstractmethod
-    def initial(self, target: Target) -> DiagonalGaussian:
-        """Where the chains start."""
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
+        """Adapt the chains. It is one compiled program, so there is no progress to show."""
+        return adapt(self, target, key)
+
+    def state(self, params: PyTree) -> PyTree:
+        """Where adaptation left the chains: every adapter keeps BlackJAX's state as ``params.state``."""
+        return params.state
 
     @abstractmethod
     def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, Row]:
@@ -120,7 +125,7 @@ def hamiltonian_batch(before: Any, after: Any, info: Any, inverse_mass: Float[Ar
     return Batch(after.position, after.logdensity, stats, {})
 
 
-def fraction(value: Any, what: str) -> float:
+def fraction(value: object, what: str) -> float:
     """A number strictly between 0 and 1."""
     number = finite_float(value, what)
     if not 0 < number < 1:

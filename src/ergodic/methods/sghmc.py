@@ -23,15 +23,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from ..initial import starting
 from ..protocols import Correlated, Fact, FixedShapes
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import boolean, finite_float, positive_float, positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
+from .from_gaussian import FromGaussian
 
 
 class SGHMCState(NamedTuple):
@@ -54,7 +54,7 @@ class SGHMCParams(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGHMC(FixedShapes, Correlated):
+class SGHMC(FromGaussian, FixedShapes, Correlated):
     """Settings of stochastic-gradient HMC.
 
     Attributes:
@@ -65,7 +65,6 @@ class SGHMC(FixedShapes, Correlated):
       chains: how many run side by side.
       burn_in: steps before the first draw; the scale-adapted form learns its scales in them.
       thin: steps per draw.
-      initial_mean, initial_scale: where chains start. None: the prior's, or 0 and 1.
     """
 
     step_size: float = 0.01
@@ -75,28 +74,25 @@ class SGHMC(FixedShapes, Correlated):
     chains: int = 100
     burn_in: int = 3000
     thin: int = 100
-    initial_mean: float | tuple[float, ...] | None = None
-    initial_scale: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "SGHMC"
     title: ClassVar[str] = "stochastic-gradient HMC (Chen et al. 2014), also scale-adapted (Springenberg et al. 2016)"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         settle(
             self,
             **dict.fromkeys(("step_size", "friction"), positive_float),
             **dict.fromkeys(("chains", "burn_in", "thin"), positive_int),
             noise=finite_float,
             scale_adapted=boolean,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
         )
         if not 0 <= self.noise < self.friction <= 1:
             raise ConfigError(f"0 <= noise < friction <= 1 must hold, not noise={self.noise}, friction={self.friction}")
 
     def begin(self, target: Target, key: Array) -> SGHMCParams:
         """Chains at their start, at rest."""
-        initial = starting(target, self.initial_mean, self.initial_scale)
+        initial = self.initial(target)
         position = initial.sample(key, self.chains)
         one, zero = jnp.ones_like(position), jnp.zeros_like(position)
         return SGHMCParams(SGHMCState(position, zero, one, zero, one))
@@ -105,7 +101,7 @@ class SGHMC(FixedShapes, Correlated):
         """Run the chains through their burn-in."""
         clock = Stopwatch()
         begin_key, check_key, run_key = jax.random.split(key, 3)
-        initial = starting(target, self.initial_mean, self.initial_scale)
+        initial = self.initial(target)
         require_usable(target, check_key, initial)
         params = self.begin(target, begin_key)
         program = compiled(_burn_in, (self, target.density), params.state, run_key)
