@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from decoders_ergodic import LinearGaussian
 from ergodic.generative import ErgodicEncoder, HVAEEncoder, HVIEncoder, VAEEncoder
 from ergodic.generative.architectures import architecture
 from ergodic.generative.coordinates import ImageCoordinates
-from ergodic.generative.decoders import LinearGaussian
 from ergodic.generative.encoders import ImageGaussians
 from ergodic.generative.ergodic_encoder import carried
 from ergodic.generative.joint import joint, log_prior

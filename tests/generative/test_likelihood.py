@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ergodic.generative.decoders import LinearGaussian
+from decoders_ergodic import LinearGaussian
 from ergodic.generative.layers import DenseLayer
 from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelihood, spaced
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import ergodic.generative
+from decoders_ergodic import LinearGaussian
 from ergodic.generative.architectures import architecture
-from ergodic.generative.decoders import LinearGaussian, deconv_decoder, mlp_decoder
+from ergodic.generative.decoders import deconv_decoder, mlp_decoder
 from ergodic.generative.deconvolution import Convolution, Deconvolution, init_kernel
 from ergodic.generative.encoders import conv_encoder
 from ergodic.generative.layers import DenseLayer
