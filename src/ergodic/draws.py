@@ -24,7 +24,7 @@ _CONSTRAIN_CHUNK = 1 << 14
 
 
 @runtime_checkable
-class Summary(Protocol):
+class AnySummary(Protocol):
     """A table of draws: printed as text, with its columns as arrays (`diagnostics/summary.py`)."""
 
     @property
@@ -57,7 +57,7 @@ class Summary(Protocol):
 class Summarises(Protocol):
     """What `Draws.summary` delegates to."""
 
-    def __call__(self, draws: Draws, rows: int | None) -> Summary:
+    def __call__(self, draws: Draws, rows: int | None) -> AnySummary:
         """The table of some draws, with what should worry at first sight."""
         ...
 
@@ -192,7 +192,7 @@ class Draws:
         steps = len(values) // self.chains
         return np.swapaxes(values[: steps * self.chains].reshape(steps, self.chains, *values.shape[1:]), 0, 1)
 
-    def summary(self, rows: int | None = 30) -> Summary:
+    def summary(self, rows: int | None = 30) -> AnySummary:
         """Mean, sd, quantiles, Monte Carlo error and effective size of every coordinate, as a table and as arrays.
 
         The table shows the first ``rows`` coordinates, and log π*; None: all. What should worry at first sight is said

@@ -7,7 +7,7 @@ import ergodic as eg
 from ergodic.diagnostics.evidence import evidence, pilot_evidence, summarise
 from ergodic.initial import diagonal
 from ergodic.targets.synthetic import PAPER_SIX
-from ergodic.tuning.annealing import Islands, Path, find_path
+from ergodic.tuning.annealing import Islands, TemperaturePath, find_path
 
 # With 20 islands an error has 19 degrees of freedom: |t| > 5 has probability 8e-5.
 LIMIT = 5
@@ -87,7 +87,7 @@ def test_estimates_from_islands_by_hand():
 
 
 def test_a_path_can_be_stretched():
-    path = Path(jnp.array([0.0, 0.1, 1.0]), jnp.array([[2.0], [1.0]]))
+    path = TemperaturePath(jnp.array([0.0, 0.1, 1.0]), jnp.array([[2.0], [1.0]]))
     longer = path.stretched(4)
     np.testing.assert_allclose(longer.betas, [0, 0.05, 0.1, 0.55, 1.0], rtol=1e-6)
     np.testing.assert_array_equal(longer.steps[:, 0], [2, 2, 1, 1])

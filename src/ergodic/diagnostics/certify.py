@@ -229,7 +229,7 @@ def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Fin
     n = max(10 * starts.MEMBERS, len(case.positions) // (4 * starts.MEMBERS) * starts.MEMBERS)
     move = _mover(sampler, sampler.method, key)
     half = len(case.positions) // 2
-    draws = starts.Reference.of(case.functions, case.positions[half:], case.logdensity[half:])
+    draws = starts.OwnDraws.of(case.functions, case.positions[half:], case.logdensity[half:])
     paths = {
         name: starts.follow(begin.astype(case.positions.dtype), move)
         for name, begin in starts.starting_points(case.functions, case.positions, n, rng).items()
@@ -253,7 +253,7 @@ def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Fin
 def _other_initials(case: _Case, method: Annealable, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
     """Weighted draws, annealed from other P0s: their weights must make up for it."""
     sampler, half = case.sampler, len(case.positions) // 2
-    draws = starts.Reference.of(case.functions, case.positions[half:], case.logdensity[half:])
+    draws = starts.OwnDraws.of(case.functions, case.positions[half:], case.logdensity[half:])
     found, spent = [], 0
     for index, (name, (shift, factor)) in enumerate(_OTHER.items()):
         params = method.elsewhere(sampler.params, shift, factor)
@@ -283,7 +283,9 @@ _MODES = "separate modes, whose weights P0 decides: anneal (HAIS), or cover them
 _LONGER = "the chain is too short for other starts than its own: more steps, or larger ones"
 
 
-def _start_finding(name: str, path: starts.Path, draws: starts.Reference, threshold: float, remembers: bool) -> Finding:
+def _start_finding(
+    name: str, path: starts.Followed, draws: starts.OwnDraws, threshold: float, remembers: bool
+) -> Finding:
     moved = float(path.moved().mean())
     name = f"start: {name}"
     if moved < 0.5:

@@ -30,7 +30,7 @@ Move = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """``move(positions) -> (positions, log π*)``: once through the sampler's chain, with fresh randomness."""
 
 
-class Path(NamedTuple):
+class Followed(NamedTuple):
     """Particles after the last round but one, and after the last."""
 
     middle: np.ndarray
@@ -44,7 +44,7 @@ class Path(NamedTuple):
         return somewhere & np.any(self.end != self.middle, axis=1)
 
 
-class Reference(NamedTuple):
+class OwnDraws(NamedTuple):
     """The draws that starts are compared with."""
 
     look: Bounded
@@ -56,11 +56,11 @@ class Reference(NamedTuple):
     """``(n, dim)``."""
 
     @staticmethod
-    def of(functions: Functions, positions: np.ndarray, logdensity: np.ndarray) -> Reference:
+    def of(functions: Functions, positions: np.ndarray, logdensity: np.ndarray) -> OwnDraws:
         """Look at the draws once."""
         look = Bounded.of(functions, positions, logdensity)
         values = look(positions, logdensity)
-        return Reference(look, values, np.sort(values, axis=0), functions.frame.whiten(positions))
+        return OwnDraws(look, values, np.sort(values, axis=0), functions.frame.whiten(positions))
 
 
 class Agreement(NamedTuple):
@@ -106,15 +106,15 @@ def two_heaps(frame: Frame, positions: np.ndarray) -> np.ndarray:
     return directions[np.argmin(kurtosis)]
 
 
-def follow(begin: np.ndarray, move: Move) -> Path:
+def follow(begin: np.ndarray, move: Move) -> Followed:
     """Through the chain `ROUNDS` times."""
     states = [(begin, np.full(len(begin), np.nan))]
     for _ in range(ROUNDS):
         states.append(move(states[-1][0]))
-    return Path(*states[-2], *states[-1])
+    return Followed(*states[-2], *states[-1])
 
 
-def compare(path: Path, draws: Reference) -> Agreement:
+def compare(path: Followed, draws: OwnDraws) -> Agreement:
     """Whether a start has settled, and whether it has settled where the draws are.
 
     Means and distributions of every function are compared, and the means along two directions in which half of the
@@ -142,7 +142,7 @@ def compare(path: Path, draws: Reference) -> Agreement:
     return Agreement(smallest(change.p_value), smallest(p_values), names[worst], float(distance[worst]))
 
 
-def memory(path: Path, draws: Reference) -> tuple[float, float, str]:
+def memory(path: Followed, draws: OwnDraws) -> tuple[float, float, str]:
     """Of superchains that all moved: the p-value that they agree, the largest nested R̂, the function that has it."""
     values = draws.look(path.end, path.end_logdensity)
     values = values.reshape(-1, MEMBERS, values.shape[1])[path.moved().reshape(-1, MEMBERS).all(axis=1)]

@@ -29,7 +29,7 @@ from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.validation import positive_float, positive_int, settle
 from ..target import Density, Target
-from .peers import Adapted, Row, blackjax, fraction, hamiltonian_batch, lenient
+from .peers import AdaptationRow, Adapted, blackjax, fraction, hamiltonian_batch, lenient
 
 _PLANNED = 1000
 """Transitions after warm-up that the jitter's bits are made for; it repeats itself after that."""
@@ -88,7 +88,7 @@ class ChEES(Adapted):
             state = jax.vmap(lambda x, i: dynamic_hmc.init(x, target.density, i))(position, place)
         return ChEESParams(state, jnp.asarray(self.step_size, target.dtype), jnp.ones((), target.dtype))
 
-    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[ChEESParams, Row]:
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[ChEESParams, AdaptationRow]:
         """Adapt step size and trajectory length by BlackJAX's ChEES."""
         start_key, adapt_key = jax.random.split(key)
         adaptation = blackjax().chees_adaptation(
@@ -96,7 +96,7 @@ class ChEES(Adapted):
             self.chains,
             target_acceptance_rate=self.target_acceptance,
             max_leapfrog_steps=self.max_leapfrogs,
-            adaptation_info_fn=lambda _, info, tuned: Row(
+            adaptation_info_fn=lambda _, info, tuned: AdaptationRow(
                 info.acceptance_rate.mean(),
                 jnp.asarray(tuned.step_size),
                 info.num_integration_steps.sum(),
@@ -112,7 +112,7 @@ class ChEES(Adapted):
             max_sampling_steps=_PLANNED,
         )
         params = ChEESParams(state, tuned["step_size"], tuned["integration_steps_params"][0])
-        return params, Row(rows.acceptance, rows.step_size, rows.gradients, rows.depth)
+        return params, AdaptationRow(rows.acceptance, rows.step_size, rows.gradients, rows.depth)
 
     def advance(self, density: Density, params: ChEESParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One jittered HMC transition of every chain."""

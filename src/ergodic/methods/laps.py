@@ -38,7 +38,7 @@ from ..runtime.errors import ConfigError
 from ..runtime.validation import positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
-from .peers import Adapted, Row, blackjax, lenient
+from .peers import AdaptationRow, Adapted, blackjax, lenient
 
 _STEPS = 15
 """Integrator steps an adjusted transition."""
@@ -105,7 +105,7 @@ class LAPS(Adapted):
             raise ConfigError(f"adjusted must be at least {least} gradients, one transition, not {self.adjusted}")
         return super().fit(target, key)
 
-    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[LAPSParams, Row]:
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[LAPSParams, AdaptationRow]:
         """Both phases as `blackjax.adaptation.laps.laps` has them, key by key, on one device."""
         laps, laps_burn_in = blackjax().adaptation.laps, blackjax().adaptation.laps_burn_in
         dim = initial.mean.shape[0]
@@ -132,7 +132,7 @@ class LAPS(Adapted):
             mesh, kernel, burn_in, state, key_unadjusted, self.unadjusted, early_stop=True
         )
         cost = (jnp.arange(self.unadjusted) < made).astype(jnp.int32)
-        unadjusted = Row(jnp.full(self.unadjusted, jnp.nan), info["step_size"], self.chains * cost, cost)
+        unadjusted = AdaptationRow(jnp.full(self.unadjusted, jnp.nan), info["step_size"], self.chains * cost, cost)
 
         late = _Adjusted.of(dim)
         variance = tuned.inverse_mass_matrix
@@ -147,8 +147,8 @@ class LAPS(Adapted):
         kernel = late.kernel(logdensity, variance)
         state, _, info, _ = self._phase(mesh, kernel, adaptation, state, key_adjusted, samples)
         cost = jnp.full(samples, late.gradients, jnp.int32)
-        adjusted = Row(info["acc_prob"], info["step_size"], self.chains * cost, cost)
-        row = Row(*(jnp.concatenate(pair) for pair in zip(unadjusted, adjusted, strict=True)))
+        adjusted = AdaptationRow(info["acc_prob"], info["step_size"], self.chains * cost, cost)
+        row = AdaptationRow(*(jnp.concatenate(pair) for pair in zip(unadjusted, adjusted, strict=True)))
         nearest = jnp.argmin(jnp.abs(adjusted.acceptance - late.acceptance))
         return LAPSParams(state, adjusted.step_size[nearest], variance), row
 

@@ -26,7 +26,7 @@ from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.validation import positive_int, settle
 from ..target import Density, Target
-from .peers import Adapted, Row, blackjax, hamiltonian_batch, lenient
+from .peers import AdaptationRow, Adapted, blackjax, hamiltonian_batch, lenient
 
 
 class MEADSParams(NamedTuple):
@@ -82,7 +82,7 @@ class MEADS(Adapted):
         one = jnp.ones((), target.dtype)
         return MEADSParams(state, one, jnp.ones_like(position[0]), one, one / 2)
 
-    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[MEADSParams, Row]:
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[MEADSParams, AdaptationRow]:
         """BlackJAX's MEADS adaptation. The fold that waits is computed all the same, and counted."""
         start_key, adapt_key = jax.random.split(key)
         adaptation = blackjax().meads_adaptation(
@@ -95,7 +95,7 @@ class MEADS(Adapted):
         (state, tuned), (acceptance, step_size) = adaptation.run(adapt_key, positions, self.warmup)
         params = MEADSParams(state, tuned["step_size"], tuned["momentum_inverse_scale"], tuned["alpha"], tuned["delta"])
         once = jnp.ones(self.warmup, jnp.int32)
-        return params, Row(acceptance, step_size, self.chains * once, once)
+        return params, AdaptationRow(acceptance, step_size, self.chains * once, once)
 
     def advance(self, density: Density, params: MEADSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:
         """One generalised HMC transition of every chain: one gradient."""

@@ -23,7 +23,7 @@ from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.validation import positive_int, settle
 from ..target import Density, Target
-from .peers import Adapted, Row, blackjax, fraction, hamiltonian_batch, lenient
+from .peers import AdaptationRow, Adapted, blackjax, fraction, hamiltonian_batch, lenient
 
 
 class NUTSParams(NamedTuple):
@@ -71,7 +71,7 @@ class NUTS(Adapted):
             state = jax.vmap(lambda x: nuts.init(x, target.density))(position)
         return NUTSParams(state, jnp.ones(self.chains, target.dtype), jnp.ones_like(position))
 
-    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[NUTSParams, Row]:
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[NUTSParams, AdaptationRow]:
         """BlackJAX's window adaptation of each chain from its own start."""
         start_key, adapt_key = jax.random.split(key)
         adaptation = blackjax().window_adaptation(
@@ -88,7 +88,7 @@ class NUTS(Adapted):
         (state, tuned), (acceptance, step_size, steps) = jax.vmap(lambda k, x: adaptation.run(k, x, self.warmup))(
             jax.random.split(adapt_key, self.chains), initial.sample(start_key, self.chains)
         )
-        row = Row(acceptance.mean(axis=0), step_size.mean(axis=0), steps.sum(axis=0), steps.max(axis=0))
+        row = AdaptationRow(acceptance.mean(axis=0), step_size.mean(axis=0), steps.sum(axis=0), steps.max(axis=0))
         return NUTSParams(state, tuned["step_size"], tuned["inverse_mass_matrix"]), row
 
     def advance(self, density: Density, params: NUTSParams, state: PyTree, key: Array) -> tuple[PyTree, Batch]:

@@ -3,7 +3,7 @@
 Their transitions and adaptations are BlackJAX's own; an adapter starts them, keeps what was tuned as arrays, and goes
 on from where adaptation left the chains. It has
 
-    warm_up(density, initial, key) -> (params, Row)                 adaptation, a pure function
+    warm_up(density, initial, key) -> (params, AdaptationRow)                 adaptation, a pure function
     advance(density, params, state, key) -> (state, Batch)          one transition of all chains
 
 BlackJAX is imported when it is first used, by `blackjax` below.
@@ -36,7 +36,7 @@ from .from_gaussian import FromGaussian
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
-class Row(NamedTuple):
+class AdaptationRow(NamedTuple):
     """What is kept of every adaptation step."""
 
     acceptance: Float[Array, "steps"]
@@ -61,7 +61,7 @@ class Adapted(FromGaussian, FixedShapes, Correlated):
         return params.state
 
     @abstractmethod
-    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, Row]:
+    def warm_up(self, density: Density, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, AdaptationRow]:
         """The adaptation as a pure function: what it leaves behind, and a row per step."""
 
 
@@ -133,6 +133,6 @@ def fraction(value: object, what: str) -> float:
     return number
 
 
-def _warm_up(density: Density, method: Adapted, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, Row]:
+def _warm_up(density: Density, method: Adapted, initial: DiagonalGaussian, key: Array) -> tuple[PyTree, AdaptationRow]:
     with lenient(initial.mean.dtype):
         return method.warm_up(density, initial, key)

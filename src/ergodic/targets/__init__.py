@@ -59,7 +59,7 @@ def names() -> list[str]:
 def get(name: str) -> Target:
     """The built-in target of that name; the same object every time, so that compiled programs are reused."""
     if name not in registry():
-        raise ModelError(unknown("built-in target", name, names()))
+        raise ModelError(f"{unknown('built-in target', name, names())}; others come with the studies of a checkout")
     return _get(name, str(jnp.result_type(float)))
 
 

@@ -35,7 +35,7 @@ _FIRST_FACTOR = 0.25
 _MOST_TEMPERATURES = 1000
 
 
-class Path(NamedTuple):
+class TemperaturePath(NamedTuple):
     """Temperatures, and the step sizes (of unit momentum variance) of the move at each."""
 
     betas: Float[Array, "temperatures_plus_one"]
@@ -48,13 +48,13 @@ class Path(NamedTuple):
         """N, the number of moves."""
         return int(self.steps.shape[0])
 
-    def stretched(self, temperatures: int) -> Path:
+    def stretched(self, temperatures: int) -> TemperaturePath:
         """The same way in another number of temperatures: β linear, step sizes constant, between those found."""
         found, steps = np.asarray(self.betas, np.float64), np.asarray(self.steps)
         at = np.linspace(0, len(found) - 1, temperatures + 1)
         betas = np.interp(at, np.arange(len(found)), found)
         inside = np.clip(np.ceil(at[1:] - 1e-9).astype(int) - 1, 0, len(steps) - 1)
-        return Path(jnp.asarray(betas, self.betas.dtype), jnp.asarray(steps[inside]))
+        return TemperaturePath(jnp.asarray(betas, self.betas.dtype), jnp.asarray(steps[inside]))
 
 
 class Islands(NamedTuple):
@@ -86,7 +86,7 @@ def find_path(
     particles: int,
     leapfrogs: int,
     speeds: Float[Array, "steps dim"] | None = None,
-) -> Path:
+) -> TemperaturePath:
     """Temperatures and step sizes for this target, at a cost of N L + 1 gradients per particle.
 
     With ``speeds`` those are the step sizes, one after the other and again from the first. A way that needs more than
@@ -109,11 +109,18 @@ def find_path(
         if betas[-1] >= 1:
             break
     betas[-1] = 1.0
-    return Path(jnp.asarray(betas, dtype), jnp.asarray(np.stack(steps)))
+    return TemperaturePath(jnp.asarray(betas, dtype), jnp.asarray(np.stack(steps)))
 
 
 def weigh(
-    density: Density, initial: DiagonalGaussian, path: Path, key: Array, *, islands: int, particles: int, leapfrogs: int
+    density: Density,
+    initial: DiagonalGaussian,
+    path: TemperaturePath,
+    key: Array,
+    *,
+    islands: int,
+    particles: int,
+    leapfrogs: int,
 ) -> Islands:
     """Run fresh particles along the path, ``particles`` on each island, at N L + 1 gradients each."""
     program = compiled(_weigh, (density, islands, particles, leapfrogs), initial, path, key)
@@ -183,7 +190,13 @@ def _take(state: Annealed, chosen: Int[Array, "particles"]) -> Annealed:
 
 
 def _weigh(
-    density: Density, islands: int, particles: int, leapfrogs: int, initial: DiagonalGaussian, path: Path, key: Array
+    density: Density,
+    islands: int,
+    particles: int,
+    leapfrogs: int,
+    initial: DiagonalGaussian,
+    path: TemperaturePath,
+    key: Array,
 ) -> tuple[Array, Array, Array, Array, Array]:
     start_key, chain_key = jax.random.split(key)
     state = _begin(density, islands * particles, initial, start_key)

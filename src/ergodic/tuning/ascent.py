@@ -51,7 +51,7 @@ class Objective(Protocol):
 
 
 @runtime_checkable
-class Trained(Protocol):
+class AdamSettings(Protocol):
     """The settings of a method that is trained by Adam."""
 
     @property
@@ -79,7 +79,7 @@ def check_adam(value: object, what: str) -> tuple[float, float, float]:
 
 
 def train(
-    method: Trained,
+    method: AdamSettings,
     objective: Objective,
     density: Density,
     params: PyTree,
