@@ -42,8 +42,8 @@ reproduce-entropy reproduce-synthetic: reproduce-%: $(VENV)/.installed
 	$(BIN)/ergodic reproduce $* --preset cpu --out studies/results/$*
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m ergodic_studies.bench.core --out studies/results/core
-	$(BIN)/python -m ergodic_studies.bench.hei_settings --out studies/results/settings
+	$(BIN)/ergodic bench core --out studies/results/core
+	$(BIN)/ergodic bench settings --out studies/results/settings
 
 # The environment -----------------------------------------------------------------------------------------------
 

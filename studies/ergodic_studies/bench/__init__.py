@@ -1,0 +1,1 @@
+"""Measurements of this library, and of it against its peers."""

@@ -1,4 +1,4 @@
-"""How far a certificate can be trusted: its verdicts on planted faults and on sound samplers.
+"""`ergodic bench certificate`: how far a certificate can be trusted, on planted faults and on sound samplers.
 
 Every case (`planted.py`) is certified with many seeds in several dimensions. A row says how often it failed, passed or
 could not tell, and which tests failed it. Rows are kept as they are finished: a killed run goes on where it was.
@@ -6,63 +6,86 @@ could not tell, and which tests failed it. Rows are kept as they are finished: a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, TypedDict
 
 import jax
 import numpy as np
+import typer
 
-from ergodic.runtime.files import require_writable, write_atomically
-from ergodic.runtime.progress import Progress
-from ergodic.runtime.validation import one_of, positive_int
+from ergodic.runtime.validation import positive_int
 
-from ..harness.results import write_results
+from ..harness.cells import Cell
+from ..harness.presets import Preset
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Table
 from .planted import CASES, Case
 
 
-class Preset(NamedTuple):
+@dataclass(frozen=True)
+class Size:
     """How much to run."""
 
     dims: tuple[int, ...]
     seeds: tuple[int, ...]
-    """One number a dimension."""
+    """One number per dimension."""
     draws: int
 
 
 PRESETS = {
-    "smoke": Preset((2,), (2,), 2_000),
-    "cpu": Preset((2, 10, 100), (50, 50, 20), 10_000),
-    "full": Preset((2, 10, 30, 100), (50, 50, 50, 50), 10_000),
+    "smoke": Size((2,), (2,), 2_000),
+    "cpu": Size((2, 10, 100), (50, 50, 20), 10_000),
+    "full": Size((2, 10, 30, 100), (50, 50, 50, 50), 10_000),
 }
 _TIMED = 5  # seeds in which drawing is timed as well
 
 
-def run(out: Path, preset: str = "cpu", seeds: int | None = None) -> str:
-    """Certify every case; returns the table as text."""
-    chosen = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
+Row = TypedDict(
+    "Row",
+    {
+        "case": str,
+        "kind": str,
+        "dim": int,
+        "seeds": int,
+        "failed": float,
+        "inconclusive": float,
+        "passed": float,
+        "tests that failed": dict[str, int],
+        "tests that could not tell": dict[str, int],
+        "gradients, certificate / drawing": float,
+        "seconds, certificate": float,
+        "seconds, drawing": float,
+    },
+)
+"""One case in one dimension: parts of the seeds by verdict, which tests decided, and what it cost."""
+
+
+def certificate(
+    run: Run[Size],
+    *,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per case, instead of the preset's.")] = None,
+) -> Report:
+    """How often the certificate fails sound samplers, and how often it finds planted faults."""
+    size = run.size
     if seeds is not None:
-        chosen = chosen._replace(seeds=(positive_int(seeds, "seeds"),) * len(chosen.dims))
-    require_writable(out / "results.json")
-    rows = []
-    with Progress("certifying", len(CASES) * len(chosen.dims)) as bar:
-        for dim, count in zip(chosen.dims, chosen.seeds, strict=True):
-            for case in CASES:
-                rows.append(_row(case, dim, count, chosen.draws, out / "cells"))
-                bar.advance(case.name)
-    rows.sort(key=lambda row: [case.name for case in CASES].index(row["case"]))
-    table = _table(rows)
-    command = f"ergodic bench certificate --preset {preset}" + ("" if seeds is None else f" --seeds {seeds}")
-    write_results(out, "certificate", command, {"preset": preset, **chosen._asdict()}, rows, tables=[table])
-    return _text(table)
+        size = replace(size, seeds=(positive_int(seeds, "seeds"),) * len(size.dims))
+    cells = [
+        Cell((case.name, dim), [count, size.draws], partial(_row, case, dim, count, size.draws))
+        for case in CASES
+        for dim, count in zip(size.dims, size.seeds, strict=True)
+    ]
+    rows: list[Row] = []
+    for cell in cells:
+        run.status(f"{len(rows) + 1} of {len(cells)}: {cell.words[0]}")
+        rows.append(cell.result(run.cells))
+    return Report(rows, [_table(rows)], config=Preset(run.preset.name, size).config())
 
 
-def _row(case: Case, dim: int, seeds: int, draws: int, folder: Path) -> dict[str, Any]:
-    name = "".join(letter if letter.isalnum() else "-" for letter in case.name)
-    file = folder / f"{name}-{dim}-{seeds}-{draws}.json"
-    if file.is_file():
-        return json.loads(file.read_text())
+def _row(case: Case, dim: int, seeds: int, draws: int, path: Path) -> Row:
+    """Certify a case with every seed."""
     sampler = case.sampler(dim)
     verdicts: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -78,7 +101,7 @@ def _row(case: Case, dim: int, seeds: int, draws: int, folder: Path) -> dict[str
         if seed < _TIMED:
             drawn = sampler.sample(jax.random.fold_in(jax.random.key(seed), 1), draws, progress=False)
             drawing.append(drawn.cost.run_seconds)
-    row = {
+    return {
         "case": case.name,
         "kind": case.kind,
         "dim": dim,
@@ -92,8 +115,6 @@ def _row(case: Case, dim: int, seeds: int, draws: int, folder: Path) -> dict[str
         "seconds, certificate": round(float(np.median(seconds)), 3),
         "seconds, drawing": round(float(np.median(drawing)), 3),
     }
-    write_atomically(file, json.dumps(row, indent=1, ensure_ascii=False).encode())
-    return row
 
 
 def _short(name: str) -> str:
@@ -101,20 +122,8 @@ def _short(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _table(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    columns = [
-        "",
-        "case",
-        "dim",
-        "seeds",
-        "failed",
-        "inconclusive",
-        "passed",
-        "failed by",
-        "gradients x",
-        "seconds",
-        "drawing",
-    ]
+def _table(rows: list[Row]) -> Table:
+    columns = ["", "case", "dim", "seeds", "failed", "inconclusive", "passed", "failed by", "gradients x", "seconds"]
     body = [
         [
             row["kind"],
@@ -131,18 +140,13 @@ def _table(rows: list[dict[str, Any]]) -> dict[str, Any]:
         ]
         for row in rows
     ]
-    return {
-        "title": "The certificate on planted faults and on sound samplers",
-        "note": "'failed by' counts the seeds in which a test failed; cost of the certificate "
-        "over that of drawing as many samples, in gradients, and median seconds of each without compiling.",
-        "columns": columns,
-        "rows": body,
-    }
+    return Table.of(
+        "The certificate on planted faults and on sound samplers",
+        [*columns, "drawing"],
+        body,
+        "'failed by' counts the seeds in which a test failed; cost of the certificate over that of drawing as many "
+        "samples, in gradients, and median seconds of each without compiling.",
+    )
 
 
-def _text(table: dict[str, Any]) -> str:
-    rows = [table["columns"], *table["rows"]]
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join([*lines, table["note"]])
+STUDY = Study("certificate", "bench", PRESETS, certificate)

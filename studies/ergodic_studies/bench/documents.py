@@ -1,6 +1,6 @@
-"""Tables of README.md and docs/results.md, from the benchmark's results.
+"""`ergodic bench documents`: writes the tables of the documents from the committed results.
 
-python -m ergodic_studies.bench.documents
+A table stands between ``<!-- NAME: ergodic bench documents -->`` and ``<!-- end of table -->``.
 """
 
 from __future__ import annotations
@@ -8,67 +8,76 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ergodic.cli.console import say
+
+from ..harness.tables import Table, Value
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The checkout."""
 PEERS = ("NUTS", "NumPyro NUTS", "nutpie", "ChEES", "MEADS", "LAPS")
 END = "<!-- end of table -->\n"
 STUDIES = {
-    "digits": "results/generative-digits",
-    "mnist": "results/generative-mnist",
-    "bnn": "results/bnn",
-    "choices": "results/network-choices",
+    "digits": "generative-digits",
+    "mnist": "generative-mnist",
+    "bnn": "bnn",
+    "choices": "network-choices",
 }
-DOCUMENTS = (Path("docs/results.md"), Path("docs/bnn.md"))
+"""Of these, table number i of ``studies/results/FOLDER`` is called ``"NAME i"``."""
 
 
-def cell(text: str) -> str:
+def documents() -> None:
+    """Write the tables of README.md and docs/ from studies/results."""
+    posteriors = tables_of("posteriors")
+    named = {"posteriors": summary(posteriors), "bars": posteriors[0]}
+    for name, folder in STUDIES.items():
+        named |= {f"{name} {index}": table for index, table in enumerate(tables_of(folder))}
+    for file in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        before = file.read_text()
+        after = before
+        for name, table in named.items():
+            after = put(after, name, table.markdown())
+        if after != before:
+            file.write_text(after)
+            say(f"wrote {file.relative_to(ROOT)}")
+
+
+def tables_of(folder: str) -> list[Table]:
+    """The tables of a study's committed results."""
+    document = json.loads((ROOT / "studies" / "results" / folder / "results.json").read_text())
+    return [Table.read(record) for record in document["tables"]]
+
+
+def put(text: str, name: str, table: str) -> str:
+    """The document with a table between its marks; as it was where it has no such marks."""
+    begin = f"<!-- {name}: ergodic bench documents -->\n"
+    before, found, rest = text.partition(begin)
+    return before + begin + table + END + rest.split(END, 1)[1] if found else text
+
+
+def summary(tables: list[Table]) -> Table:
+    """The README's table: seconds of GEI and its peers, and GEI's bias and depth."""
+    by_title = {table.title.split()[0]: table for table in tables}
+    seconds, bias, depth = (_by_target(by_title[name]) for name in ("Seconds", "b2_max", "Sequential"))
+    rows = [
+        [
+            name,
+            *(_seconds(str(row[label])) for label in ("GEI", *PEERS)),
+            bias[name]["GEI"],
+            *(str(depth[name][label]).replace("not run", "–") for label in ("GEI", "LAPS")),
+        ]
+        for name, row in seconds.items()
+    ]
+    return Table.of("Posteriors", ["target", "GEI", *PEERS, "GEI: b2_max", "depth", "LAPS depth"], rows)
+
+
+def _by_target(table: Table) -> dict[str, dict[str, Value]]:
+    return {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
+
+
+def _seconds(text: str) -> str:
     """Seconds as the README shows them: the fastest in bold, no seconds where the bias is too large."""
     if text.startswith("×"):
         return "×"
     if text == "not run":
         return "–"
     return f"**{text.removesuffix(' *')}**" if text.endswith("*") else text
-
-
-def table(results: dict) -> str:
-    tables = {shown["title"].split()[0]: shown for shown in results["tables"]}
-    seconds, bias, depth = (
-        {row[0]: dict(zip(tables[name]["columns"], row, strict=True)) for row in tables[name]["rows"]}
-        for name in ("Seconds", "b2_max", "Sequential")
-    )
-    columns = ["target", "GEI", *PEERS, "GEI: b2_max", "depth", "LAPS depth"]
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for name, row in seconds.items():
-        shown = [name, *(cell(row[label]) for label in ("GEI", *PEERS)), bias[name]["GEI"]]
-        shown += [depth[name][label].replace("not run", "–") for label in ("GEI", "LAPS")]
-        lines.append("| " + " | ".join(shown) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def markdown(shown: dict) -> str:
-    """A table of results.json as it is."""
-    lines = ["| " + " | ".join(shown["columns"]) + " |", "|" + "---|" * len(shown["columns"])]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in shown["rows"])]) + "\n"
-
-
-def put(file: Path, name: str, text: str) -> None:
-    """Replace what stands between a table's marks, where it has any."""
-    begin = f"<!-- {name}: python -m ergodic_studies.bench.documents -->\n"
-    if begin not in file.read_text():
-        return
-    before, rest = file.read_text().split(begin)
-    file.write_text(before + begin + text + END + rest.split(END, 1)[1])
-
-
-def main() -> None:
-    posteriors = json.loads(Path("results/posteriors/results.json").read_text())
-    put(Path("README.md"), "posteriors", table(posteriors))
-    put(Path("docs/results.md"), "bars", markdown(posteriors["tables"][0]))
-    for data, folder in STUDIES.items():
-        file = Path(folder) / "results.json"
-        if file.is_file():
-            for index, shown in enumerate(json.loads(file.read_text())["tables"]):
-                for document in DOCUMENTS:
-                    put(document, f"{data} {index}", markdown(shown))
-
-
-if __name__ == "__main__":
-    main()

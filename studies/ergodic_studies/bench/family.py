@@ -6,42 +6,46 @@
 | `folds` | linear regression with its noise's scale, a fold of its rows left out by weights, d = 7 | exact draws, from the normal-inverse-gamma |
 | `simulated` | eight schools, data simulated from the prior, d = 10 | the parameters behind each data set: their ranks among the draws are uniform (simulation-based calibration) |
 
-Seconds a posterior: those of the whole family over the number of members, compiling included; alone: the median over
+Seconds per posterior: those of the whole family over the number of members, compiling included; alone: the median over
 some members, each fitted as a target of its own by the same method.
 """  # noqa: E501 (the table)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ergodic.api import fit_many
 from ergodic.family import Family
 from ergodic.family_sampler import FamilyDraws
 from ergodic.initial import DiagonalGaussian
 from ergodic.methods import GEI
-from ergodic.runtime.validation import one_of
-from ergodic_studies.measures.bias import SecondMoments, squared_bias
 
-from ..harness.results import write_results
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Table
+from ..measures.bias import SecondMoments, squared_bias
 
 _ROWS = 1000
 
 
-class Preset(NamedTuple):
+@dataclass(frozen=True)
+class Size:
     """How much is run."""
 
     members: int
     alone: int
+    """Members that are also fitted alone."""
     draws: int
 
 
-PRESETS = {"smoke": Preset(4, 1, 200), "cpu": Preset(50, 10, 10_000)}
+PRESETS = {"smoke": Size(4, 1, 200), "cpu": Size(50, 10, 10_000)}
+Figures = dict[str, int | float]
+"""What was measured of a family, by name."""
 
 
 class Problem(NamedTuple):
@@ -49,33 +53,29 @@ class Problem(NamedTuple):
 
     family: Family
     known: list[SecondMoments] | np.ndarray
-    """Second moments, one set a member; or the parameters behind the data, ``(members, dim)``."""
+    """Second moments, one set per member; or the parameters behind the data, ``(members, dim)``."""
 
 
-def run(out: Path, preset: str = "cpu", *, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Measure every family, and write ``results.json`` under ``out``."""
-    chosen = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
-    results: dict[str, dict[str, Any]] = {}
+def family(run: Run[Size]) -> Report:
+    """One schedule for many posteriors (fit_many) against fitting each alone."""
+    results: dict[str, Figures] = {}
     for make in (windows, folds, simulated):
-        problem = make(chosen.members)
-        row = results[str(problem.family.name)] = measure(problem, chosen)
-        say(
-            f"{problem.family.name:10s} {row['seconds a posterior']:.3f} s a posterior, alone "
+        problem = make(run.size.members)
+        row = results[str(problem.family.name)] = measure(problem, run.size)
+        run.say(
+            f"{problem.family.name:10s} {row['seconds a posterior']:.3f} s per posterior, alone "
             f"{row['alone, seconds a posterior']:.2f} s ({row['times faster']:.0f} times)"
         )
-    tables = [_table(results)]
-    command = f"ergodic bench family --preset {preset}"
-    write_results(out, "family", command, {"preset": preset, **chosen._asdict()}, results, tables=tables)
-    return {"tables": tables, "results": results}
+    return Report(results, [_table(results)])
 
 
-def measure(problem: Problem, preset: Preset) -> dict[str, Any]:
-    """Fit, draw, and hold both against what is known."""
+def measure(problem: Problem, size: Size) -> Figures:
+    """Fit a family, draw, and hold both against what is known."""
     family = problem.family
     samplers = fit_many(family, jax.random.key(0))
-    draws = samplers.sample(jax.random.key(1), preset.draws)
+    draws = samplers.sample(jax.random.key(1), size.draws)
     count, cost = len(family), samplers.cost
-    alone = [GEI(certify=False).fit(family[i], jax.random.key(2 + i), progress=False) for i in range(preset.alone)]
+    alone = [GEI(certify=False).fit(family[i], jax.random.key(2 + i), progress=False) for i in range(size.alone)]
     whole = (cost.run_seconds + cost.compile_seconds) / count
     each = float(np.median([one.cost.run_seconds + one.cost.compile_seconds for one in alone]))
     return {
@@ -97,7 +97,7 @@ def measure(problem: Problem, preset: Preset) -> dict[str, Any]:
     }
 
 
-def _quality(problem: Problem, draws: FamilyDraws) -> dict[str, float]:
+def _quality(problem: Problem, draws: FamilyDraws) -> dict[str, int | float]:
     if isinstance(problem.known, np.ndarray):
         return {"ranks, smallest p": uniform_ranks(draws.unconstrained, problem.known)}
     each = zip(problem.family, draws.unconstrained, problem.known, strict=True)
@@ -108,7 +108,7 @@ def _quality(problem: Problem, draws: FamilyDraws) -> dict[str, float]:
 def uniform_ranks(draws: np.ndarray, behind: np.ndarray) -> float:
     """The p-value that ranks of ``behind``, ``(members, dim)``, among draws, ``(members, n, dim)``, are uniform.
 
-    The smallest of Kolmogorov and Smirnov's, one a coordinate, multiplied by their number (Bonferroni).
+    The smallest of Kolmogorov and Smirnov's, one per coordinate, multiplied by their number (Bonferroni).
     """
     from scipy.stats import kstest
 
@@ -130,7 +130,7 @@ def windows(members: int) -> Problem:
     starts = np.linspace(0, _ROWS - rows, members).astype(int)
     data = np.stack([signed[at : at + rows] for at in starts])
 
-    def logdensity(w: Any, rows: Any) -> Any:
+    def logdensity(w: Array, rows: Array) -> Float[Array, ""]:
         return jnp.sum(jax.nn.log_sigmoid(rows @ w)) - 0.5 * jnp.sum(w**2)
 
     family = Family(logdensity, data.astype(np.float32), jnp.zeros(dim), name="windows")
@@ -164,7 +164,7 @@ def folds(members: int) -> Problem:
     weights = np.stack([np.arange(len(x)) % members != fold for fold in range(members)]).astype(float)
     design, response = jnp.asarray(x, float), jnp.asarray(y, float)
 
-    def logdensity(position: Any, weight: Any) -> Any:
+    def logdensity(position: dict[str, Array], weight: Array) -> Float[Array, ""]:
         c, u = position["c"], position["log_sigma"]
         error = jnp.sum(weight * (response - design @ c) ** 2) + jnp.sum((c / 10) ** 2) + 4.0
         return -(jnp.sum(weight) + dim + 4.0) * u - 0.5 * jnp.exp(-2 * u) * error
@@ -196,7 +196,7 @@ def simulated(members: int) -> Problem:
     log_tau = np.log(5) + rng.normal(size=members)
     y = mu[:, None] + np.exp(log_tau)[:, None] * z + sigma * rng.normal(size=z.shape)
 
-    def logdensity(position: Any, schools: Any) -> Any:
+    def logdensity(position: dict[str, Array], schools: Array) -> Float[Array, ""]:
         theta = position["mu"] + jnp.exp(position["log_tau"]) * position["z"]
         prior = jnp.sum(position["z"] ** 2) + (position["mu"] / 5) ** 2 + (position["log_tau"] - np.log(5)) ** 2
         return -0.5 * (jnp.sum(((schools - theta) / jnp.asarray(sigma, theta.dtype)) ** 2) + prior)
@@ -209,8 +209,8 @@ def simulated(members: int) -> Problem:
     return Problem(family, np.column_stack([log_tau, mu, z]))
 
 
-def _table(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    def quality(row: dict[str, Any]) -> str:
+def _table(results: dict[str, Figures]) -> Table:
+    def quality(row: Figures) -> str:
         if "b2, largest" in row:
             return f"b2 {row['b2, median']:.1g}, largest {row['b2, largest']:.1g}"
         return f"ranks uniform: p = {row['ranks, smallest p']:.2f}"
@@ -230,13 +230,14 @@ def _table(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
         ]
         for name, row in results.items()
     ]
-    return {
-        "title": "One schedule for a family of posteriors",
-        "note": "Seconds a posterior to fit, compiling included, and without it in brackets; alone: eg.GEI on a member "
-        "by itself in the same process, median. b2_max a member, median and largest over members.",
-        "columns": [
-            *("family", "members", "d", "settled", "depth", "s a posterior", "alone", "times", "s for all draws"),
-            "quality",
-        ],
-        "rows": rows,
-    }
+    columns = ["family", "members", "d", "settled", "depth", "s a posterior", "alone", "times", "s for all draws"]
+    return Table.of(
+        "One schedule for a family of posteriors",
+        [*columns, "quality"],
+        rows,
+        "Seconds per posterior to fit, compiling included, and without it in brackets; alone: eg.GEI on a member by "
+        "itself in the same process, median. b2_max per member, median and largest over members.",
+    )
+
+
+STUDY = Study("family", "bench", PRESETS, family)

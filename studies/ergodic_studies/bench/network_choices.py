@@ -1,4 +1,4 @@
-"""What training rows that are held out say of a network's chain; test rows are not touched.
+"""`ergodic bench network-choices`: what held-out training rows say of a network's chain; test rows are not touched.
 
 Two splits of each table, a tenth of the training rows held out.
 
@@ -6,36 +6,51 @@ Two splits of each table, a tenth of the training rows held out.
   as long as the study's.
 - Whether what the appendix leaves open (Adam's rates, the first step sizes, runs an iteration, where variational
   inference starts) decides how far its own chain of 50 transitions and 3 leapfrogs gets.
-
-    python -m ergodic_studies.bench.network_choices --out results/network-choices
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from ergodic.bnn.chain import NetworkChain, long_chain
 from ergodic.bnn.start import MeanField
-from ergodic_studies.posteriors.uci_tables import load_table
 
-from ..harness.results import write_results
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Table
 from ..paper.bnn import CLOSER, UCI
-from ..paper.bnn_methods import finite, sampling
+from ..paper.bnn_methods import ALL_ROWS, Chain, finite, sampling
 from ..paper.network_splits import Splits
+from ..posteriors.uci_tables import load_table
 
 SPREADS = (0.1, 0.3, 1.0)
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    tables: tuple[str, ...] = UCI
+    closer: tuple[str, ...] = CLOSER
+    """Tables on which what the appendix leaves open is looked at."""
+    scale: float = 0.25
+    """The long chain's length, as a part of the study's."""
+    networks: int = 100
+    hidden: tuple[int, ...] = (50,)
+
+
+PRESETS = {"smoke": Size(("diabetes",), (), 0.01, 10, (5,)), "cpu": Size()}
+
+
 def appendix() -> dict[str, NetworkChain]:
-    """The study's choice, and others."""
-    chain: NetworkChain = sampling(rows=1)["HEI, appendix"].method
+    """The appendix's chain as the study sets it, and with other choices."""
+    way = sampling(rows=1)[ALL_ROWS]
+    assert isinstance(way, Chain)
+    chain = way.method
     return {
         "the study's": chain,
         "steps first 0.01 to 0.025, as in section 4": replace(chain, step_size=(0.01, 0.025)),
@@ -49,58 +64,63 @@ def appendix() -> dict[str, NetworkChain]:
     }
 
 
-def judged(name: str, choice: str, splits: Splits, method: NetworkChain) -> dict[str, Any]:
-    """Tune, draw 100 networks a split, score the rows held out."""
-    network, began = splits.network(), time.perf_counter()
+class Judged(NamedTuple):
+    """One choice on one table."""
+
+    table: str
+    choice: str
+    held_out: float
+    """Log-likelihood of the rows that were held out."""
+    reached: float
+    """E[log p] at the end of the chain."""
+    acceptance: float
+    seconds: float
+
+
+def judged(name: str, choice: str, splits: Splits, method: NetworkChain, size: Size) -> Judged:
+    """Tune, draw networks on every split, and score the rows held out."""
+    network, began = splits.network(size.hidden), time.perf_counter()
     fitted = method.fit(network, splits.data, jax.random.key(0))
-    positions, trace = method.sample(network, splits.data, fitted.params, jax.random.key(1), 100)
+    positions, trace = method.sample(network, splits.data, fitted.params, jax.random.key(1), size.networks)
     seconds = time.perf_counter() - began
     held = np.mean([score["log_likelihood"] for score in splits.scores(network, finite(positions))])
     reached = np.mean(np.asarray(trace.expected_logdensity)[:, -1])
-    point = {
-        "table": name,
-        "choice": choice,
-        "held_out": float(held),
-        "reached": float(reached),
-        "acceptance": float(np.mean(trace.acceptance)),
-        "seconds": seconds,
-    }
-    print(point, flush=True)
-    return point
+    return Judged(name, choice, float(held), float(reached), float(np.mean(trace.acceptance)), seconds)
 
 
-def shown(title: str, note: str, choice: str, points: list[dict[str, Any]]) -> dict[str, Any]:
-    """A table of them."""
-    columns = ["table", choice, "held-out log-likelihood", "E[log p] reached", "acceptance"]
-    rows = [
-        [p["table"], p["choice"], f"{p['held_out']:.3f}", f"{p['reached']:,.0f}", f"{p['acceptance']:.2f}"]
-        for p in points
-    ]
-    return {"title": title, "note": note, "columns": columns, "rows": rows}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/network-choices"))
-    out = parser.parse_args().out
+def network_choices(run: Run[Size]) -> Report:
+    """How wide the long chain's P0 should be, and what the appendix leaves open, judged on held-out training rows."""
+    size = run.size
     widths, opened = [], []
-    for name in UCI:
+    for name in size.tables:
         splits = Splits.of(load_table(name), range(2), validation=True)
-        long = long_chain(splits.data.rows, 0.25)
-        for spread in SPREADS:
-            widths.append(judged(name, f"{spread:g}", splits, replace(long, initial=MeanField(spread=spread))))
-        for choice, method in appendix().items() if name in CLOSER else ():
-            opened.append(judged(name, choice, splits, method))
+        long = long_chain(splits.data.rows, size.scale)
+        chosen = {f"{spread:g}": replace(long, initial=MeanField(spread=spread)) for spread in SPREADS}
+        for choice, method in chosen.items():
+            widths.append(judged(name, choice, splits, method, size))
+            run.say(_line(widths[-1]))
+        for choice, method in appendix().items() if name in size.closer else ():
+            opened.append(judged(name, choice, splits, method, size))
+            run.say(_line(opened[-1]))
     note = "Two splits of each table, a tenth of the training rows held out."
     tables = [
-        shown("How wide P0 of the long chain is", f"{note} Chains a quarter as long as the study's.", "spread", widths),
-        shown("What the appendix leaves open", f"{note} 50 transitions of 3 leapfrogs.", "choice", opened),
+        _table(
+            "How wide P0 of the long chain is", f"{note} Chains a quarter as long as the study's.", "spread", widths
+        ),
+        _table("What the appendix leaves open", f"{note} 50 transitions of 3 leapfrogs.", "choice", opened),
     ]
-    write_results(
-        out, "network-choices", "python -m ergodic_studies.bench.network_choices", {"spreads": SPREADS},
-        {"widths": widths, "open": opened}, tables=tables,
-    )  # fmt: skip
+    results = {"widths": [point._asdict() for point in widths], "open": [point._asdict() for point in opened]}
+    return Report(results, tables, config={"preset": run.preset.name, "spreads": SPREADS})
 
 
-if __name__ == "__main__":
-    main()
+def _line(point: Judged) -> str:
+    return f"{point.table:9s} {point.choice:45s} held-out log-likelihood {point.held_out:.3f}  {point.seconds:.0f} s"
+
+
+def _table(title: str, note: str, choice: str, points: list[Judged]) -> Table:
+    rows = [[p.table, p.choice, f"{p.held_out:.3f}", f"{p.reached:,.0f}", f"{p.acceptance:.2f}"] for p in points]
+    columns = ["table", choice, "held-out log-likelihood", "E[log p] reached", "acceptance"]
+    return Table.of(title, columns, rows, note)
+
+
+STUDY = Study("network-choices", "bench", PRESETS, network_choices)

@@ -16,12 +16,12 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ergodic.draws import Draws
 from ergodic.initial import starting
@@ -30,7 +30,7 @@ from ergodic.runtime.programs import Cost, Stopwatch
 from ergodic.target import Density, Target
 
 _BLOCK = 500
-"""Transitions a chain that NumPyro's program makes in one call."""
+"""Transitions per chain that NumPyro's program makes in one call."""
 
 
 class Run(NamedTuple):
@@ -48,7 +48,7 @@ class Running(NamedTuple):
     """What a warm-up left: as much of a `Sampler` as the benchmark asks for."""
 
     target: Target
-    method: Any
+    method: NumPyroNUTS | NutpieNUTS
     cost: Cost
     go_on: Callable[[int], Run]
     """So many transitions of every chain from the end of warm-up, or a few more."""
@@ -74,7 +74,7 @@ class Running(NamedTuple):
 
 @dataclass(frozen=True)
 class NumPyroNUTS:
-    """NumPyro's NUTS."""
+    """NumPyro's NUTS through its functional interface."""
 
     chains: int = 4
     warmup: int = 1000
@@ -91,7 +91,7 @@ class NumPyroNUTS:
             begin, block = _numpyro_programs(target.density, self)
             begun = begin(*starts)
 
-        def run(state: Any, steps: int) -> tuple[Any, Run]:
+        def run(state: PyTree, steps: int) -> tuple[PyTree, Run]:
             blocks = []
             for _ in range(math.ceil(steps / _BLOCK)):
                 with lenient(target.dtype):
@@ -115,12 +115,12 @@ def _numpyro_programs(density: Density, method: NumPyroNUTS) -> tuple[Callable, 
 
     begin, step = hmc(potential_fn=lambda x: -density(x), algo="NUTS")
 
-    def start(pair: tuple[Array, Array]) -> Any:
+    def start(pair: tuple[Array, Array]) -> PyTree:
         position, key = pair
         return begin(position, method.warmup, target_accept_prob=method.target_acceptance, rng_key=key)
 
-    def go(state: Any) -> Any:
-        def one(state: Any, _: None) -> Any:
+    def go(state: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
+        def one(state: PyTree, _: None) -> tuple[PyTree, tuple[Array, Array]]:
             state = step(state)
             return state, (state.z, state.num_steps)
 
@@ -174,7 +174,7 @@ class NutpieNUTS:
         return Running(target, self, clock.cost(int(steps.sum()), int(steps.sum(axis=1).max())), go_on)
 
 
-def _nutpie_model(target: Target) -> Any:
+def _nutpie_model(target: Target) -> object:
     """The target as nutpie has it: a function of a NumPy vector that gives log π* and its gradient."""
     from nutpie.compiled_pyfunc import from_pyfunc
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ class Spoilt(HEI):
     name: ClassVar[str] = "Spoilt"
 
     def simulate(self, density: Density, params: ChainParams, key: Array, particles: int) -> Batch:
-        """What ``draws`` gives."""
+        """The spoilt draws, with their log-density."""
         position = self.draws(key, particles, params.initial.mean.shape[0])
         return Batch(position, jax.vmap(density)(position), {}, {})
 
@@ -81,22 +81,28 @@ class Faulty(HEI):
 
     @property
     def kernel(self) -> HMC:
-        """The wrong one."""
+        """The kernel with the wrong acceptance."""
         return WrongAcceptance(leapfrogs=self.leapfrogs)
 
 
 class Case(NamedTuple):
-    """One row of the calibration."""
+    """One row of the calibration: a sampler, and whether it is sound."""
 
     name: str
     kind: str
     """``"sound"``, ``"fault"``, or ``"limit"``: a fault at the edge of what can be seen, or beyond it."""
     sampler: Callable[[int], Sampler]
-    """Of a dimension."""
+    """The sampler in so many dimensions."""
 
 
 def chain(
-    method: Any, target: Target, *, mean: Any = 0.0, scale: float = 1.6, steps: int = 15, time: float = 1.6
+    method: HEI,
+    target: Target,
+    *,
+    mean: float | np.ndarray = 0.0,
+    scale: float = 1.6,
+    steps: int = 15,
+    time: float = 1.6,
 ) -> Sampler:
     """A sampler with hand-set steps: trajectories of about ``time``, of 5 leapfrogs, varied by half from step to step.
 
@@ -112,7 +118,7 @@ def chain(
 
 
 def gaussian(dim: int) -> Target:
-    """N(0, I)."""
+    """The standard Gaussian N(0, I)."""
     return Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(dim), name="gaussian")
 
 

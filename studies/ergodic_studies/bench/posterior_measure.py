@@ -12,17 +12,26 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
-from ergodic.adapters.arviz import import_arviz
 from ergodic.draws import Draws
+from ergodic.methods import GEI, HEI, LAPS, MEADS, NUTS, ChEES, Pathfinder
+from ergodic.runtime.arviz import ess
+from ergodic.sampler import Sampler
 from ergodic.statistics.wasserstein import sliced_wasserstein
 from ergodic.target import Target
-from ergodic_studies.measures.bias import SecondMoments, second_moments, squared_bias
 
+from ..measures.bias import SecondMoments, second_moments, squared_bias
+from .outside import NumPyroNUTS, NutpieNUTS, Running
+
+Rival = GEI | HEI | NUTS | ChEES | MEADS | LAPS | Pathfinder | NumPyroNUTS | NutpieNUTS
+"""A method of the benchmark."""
+_CHAINS = (NUTS, ChEES, MEADS, LAPS, NumPyroNUTS, NutpieNUTS)
+"""Those whose draws are chains."""
 SIZES = (1_000, 10_000, 100_000)
 _PROBE = 2_000
 """Draws of a first look at how fast chains mix."""
@@ -30,6 +39,35 @@ _PROBE_STEPS = 8
 """Transitions of that look at least."""
 _VALUES = 50_000_000
 """Numbers that draws may hold."""
+
+
+class Seed(TypedDict, total=False):
+    """What was measured with one seed; ``seed`` and ``error`` alone where it raised."""
+
+    seed: int
+    error: str
+    kind: str
+    b2_max: float
+    b2_mean: float
+    worst: str
+    converged: bool
+    sliced_wasserstein: float | None
+    draws: int
+    effective: float
+    reached: bool
+    compile_seconds: float
+    tuning_seconds: float
+    sampling_seconds: dict[str, float]
+    measured: float
+    depth: int
+    tuning_depth: int
+    gradients: int
+    tuning_gradients: int
+    certificate: str | None
+    certificate_seconds: float | None
+    certificate_compile_seconds: float | None
+    wall_seconds: float
+    cpu_share: float
 
 
 class Yardstick(NamedTuple):
@@ -64,8 +102,8 @@ class Yardstick(NamedTuple):
 
 
 def measure(
-    target: Target, method: Any, label: str, seed: int, yardstick: Yardstick, wanted: int, limit: float
-) -> dict[str, Any]:
+    target: Target, method: Rival, label: str, seed: int, yardstick: Yardstick, wanted: int, limit: float
+) -> Seed:
     """Fit, draw and measure. Seconds of compiling are apart, so that a later seed, which has the programs, compares."""
     began, worked = time.perf_counter(), time.process_time()
     key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{label}/{target.name}".encode()))
@@ -79,7 +117,7 @@ def measure(
     bias = squared_bias(target, x, weights, yardstick.moments)
     shown = draws.resample(resample_key, wanted).unconstrained if weights is not None else x
     part = worth.for_effective(wanted) / len(draws)
-    certificate = getattr(sampler, "certificate", None)
+    certificate = sampler.certificate if isinstance(sampler, Sampler) else None
     return {
         "seed": seed,
         "kind": draws.kind,
@@ -133,19 +171,20 @@ class Worth(NamedTuple):
         return seconds * self.for_effective(size) / n
 
 
-def _draw(sampler: Any, key: Any, wanted: int, seconds: float) -> Worth:
+def _draw(sampler: Sampler | Running, key: Array, wanted: int, seconds: float) -> Worth:
     """Draw until ``wanted`` effective ones are there, or the seconds are up; at least one probe is made."""
-    chains = getattr(sampler.method, "chains", None)
+    method = sampler.method
+    chains = method.chains if isinstance(method, _CHAINS) else None
     block = wanted if chains is None else max(_PROBE, _PROBE_STEPS * chains)
-    options = {"progress": False} | ({} if chains is None else {"chunk": block})
-    draws = sampler.sample(key, block, **options)
+    chunk = None if chains is None else block
+    draws = sampler.sample(key, block, chunk=chunk, progress=False)
     compiling, spent = draws.cost.compile_seconds, draws.cost.run_seconds
     most = max(block, _VALUES // sampler.target.dim)
     if draws.independent:
         longer = min(SIZES[-1], most)
         if spent * longer / block > seconds or longer <= block:
             return Worth(draws, float(len(draws)), compiling)
-        long = sampler.sample(key, longer, **options).cost
+        long = sampler.sample(key, longer, chunk=chunk, progress=False).cost
         return Worth(draws, float(len(draws)), compiling + long.compile_seconds, (longer, long.run_seconds))
     effective = _effective(draws)
     while effective < wanted:
@@ -153,7 +192,7 @@ def _draw(sampler: Any, key: Any, wanted: int, seconds: float) -> Worth:
         n = int(min(1.15 * len(draws) * wanted / max(effective, 1.0), 32 * len(draws), seconds / rate, most))
         if n < 1.1 * len(draws):
             break
-        draws = sampler.sample(key, n, **options)
+        draws = sampler.sample(key, n, chunk=chunk, progress=False)
         compiling += draws.cost.compile_seconds
         effective = _effective(draws)
     return Worth(draws, effective, compiling)
@@ -169,11 +208,8 @@ def _effective(draws: Draws) -> float:
     x = draws.by_chain(draws.unconstrained)
     if x.shape[1] < 4:
         return float(min(draws.chains, len(draws)))
-    ess = import_arviz().ess
-    sizes = [
-        ess(f(x[:, :, i].astype(np.float64)), method="bulk") for i in range(x.shape[2]) for f in (_same, np.square)
-    ]
-    return min([float(len(draws)), *(float(size) for size in sizes if math.isfinite(size))])
+    sizes = [ess(f(x[:, :, i].astype(np.float64))) for i in range(x.shape[2]) for f in (_same, np.square)]
+    return min([float(len(draws)), *(size for size in sizes if math.isfinite(size))])
 
 
 def _same(x: np.ndarray) -> np.ndarray:

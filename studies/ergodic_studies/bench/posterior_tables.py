@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Table = dict[str, Any]
+from ..harness.tables import Table
+from .posterior_cells import Measured
+from .posterior_measure import Seed
 
 EVERY_NUTS = ("NUTS", "NumPyro NUTS", "nutpie")
 MANY_CHAINS = ("LAPS", "MEADS", "ChEES")
@@ -50,16 +52,16 @@ class Row(NamedTuple):
     """Of a processor that the process had, at its least: 1 on an idle machine with one core."""
 
     @staticmethod
-    def of(cell: dict[str, Any]) -> Row | None:
+    def of(cell: Measured) -> Row | None:
         """None where every seed failed."""
         good = [row for row in cell["results"] if "error" not in row]
         if not good:
             return None
 
-        def median(get: Callable[[dict[str, Any]], Any]) -> float:
+        def median(get: Callable[[Seed], float]) -> float:
             return float(np.median([get(row) for row in good]))
 
-        def seconds(get: Callable[[dict[str, Any]], Any]) -> float:
+        def seconds(get: Callable[[Seed], float]) -> float:
             return median(lambda row: get(row) * _pace(row))
 
         first, certified = good[0], [row for row in good if row["certificate"] is not None]
@@ -79,10 +81,11 @@ class Row(NamedTuple):
             all(row["reached"] for row in good),
             median(lambda row: row["depth"]),
             median(lambda row: row["gradients"]),
-            first["certificate_compile_seconds"] * _pace(first) + seconds(lambda row: row["certificate_seconds"] or 0.0)
+            (first["certificate_compile_seconds"] or 0.0) * _pace(first)
+            + seconds(lambda row: row["certificate_seconds"] or 0.0)
             if certified and first["certificate"]
             else None,
-            tuple(row["certificate"] for row in certified),
+            tuple(str(row["certificate"]) for row in certified),
             sum(row["certificate"] == "passed" and row["b2_max"] > _FAR for row in good),
             min(row["cpu_share"] for row in good),
         )
@@ -98,15 +101,15 @@ class Row(NamedTuple):
         return self.compile + self.tuning + self.sampling[size] + extra
 
 
-def _sampling(size: str) -> Callable[[dict[str, Any]], float]:
+def _sampling(size: str) -> Callable[[Seed], float]:
     return lambda row: row["sampling_seconds"][size]
 
 
-def _pace(row: dict[str, Any]) -> float:
+def _pace(row: Seed) -> float:
     return min(1.0, row["cpu_share"])
 
 
-def all_tables(cells: list[dict[str, Any]], bar: Sequence[str]) -> list[Table]:
+def all_tables(cells: list[Measured], bar: Sequence[str]) -> list[Table]:
     """Seconds, bias and depth by target and method; every cell; and the bars where GEI was run."""
     rows = {(row.target, row.label): row for row in map(Row.of, cells) if row is not None}
     names = list(dict.fromkeys(cell["target"] for cell in cells))
@@ -162,7 +165,7 @@ def _by_target(
                 *(show(rows[name, label], here) if (name, label) in rows else missing(name, label) for label in labels),
             ]
         )
-    return {"title": title, "note": note, "columns": ["target", *labels], "rows": lines}
+    return Table.of(title, ["target", *labels], lines, note)
 
 
 def _seconds(row: Row, here: Sequence[Row]) -> str:
@@ -210,7 +213,7 @@ def _everything(rows: dict[tuple[str, str], Row]) -> Table:
         "draws are of sampling alone. Processor: the least share that a seed had of its core; where it is below 1, "
         "others used the core too, and seconds are wall-clock times the share."
     )
-    return {"title": "Every cell", "note": note, "columns": columns, "rows": lines}
+    return Table.of("Every cell", columns, lines, note)
 
 
 def bars_table(
@@ -270,4 +273,4 @@ def bars_table(
         ["compile time at most half of BlackJAX's NUTS", count(quick, EVERY_NUTS[:1]), "20 of 20"],
     ]
     note = "A peer that does not converge has no time. Where no peer converges and GEI does, GEI is faster."
-    return {"title": "GEI against the bars", "note": note, "columns": ["bar", "measured", "wanted"], "rows": lines}
+    return Table.of("GEI against the bars", ["bar", "measured", "wanted"], lines, note)

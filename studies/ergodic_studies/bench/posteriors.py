@@ -7,18 +7,22 @@ posterior_measure.py. The twenty targets that the project's bars are about come 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated
 
-from ergodic import targets
-from ergodic.methods import METHODS
+import typer
+
+from ergodic import targets as built_in
 from ergodic.runtime.errors import ConfigError, unknown
-from ergodic.runtime.validation import one_of, positive_float, positive_int
+from ergodic.runtime.validation import positive_float, positive_int
 
-from ..harness.results import write_results
-from .posterior_cells import LABELS, Cell
-from .posterior_tables import all_tables
+from ..harness.presets import changed
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Figure
+from .posterior_cells import LABELS, Measured, Trial
+from .posterior_tables import Row, all_tables
 
 BAR = (
     *("laplace", "gaussian", "wave1", "rosenbrock"),
@@ -29,7 +33,8 @@ BAR = (
 OTHERS = ("dual-moon", "ring", "wave2", "wave3", "unequal-modes", "banana")
 
 
-class Preset(NamedTuple):
+@dataclass(frozen=True)
+class Size:
     """How much is run."""
 
     targets: tuple[str, ...]
@@ -40,66 +45,63 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
-    "smoke": Preset(("gaussian", "rosenbrock"), 1, 1_000, 2.0, small=True),
-    "cpu": Preset(BAR + OTHERS, 5, 10_000, 20.0),
-    "full": Preset(BAR + OTHERS, 5, 10_000, 300.0),
+    "smoke": Size(("gaussian", "rosenbrock"), 1, 1_000, 2.0, small=True),
+    "cpu": Size(BAR + OTHERS, 5, 10_000, 20.0),
+    "full": Size(BAR + OTHERS, 5, 10_000, 300.0),
 }
 
 
-def run(
-    out: Path,
-    preset: str = "cpu",
+def posteriors(
+    run: Run[Size],
     *,
-    names: Sequence[str] | None = None,
-    labels: Sequence[str] | None = None,
-    seeds: int | None = None,
-    limit: float | None = None,
-    again: Sequence[str] = (),
-    share: float = 0.0,
-    core: int | None = None,
+    targets: Annotated[list[str] | None, typer.Option(help="Targets, instead of the preset's; repeatable.")] = None,
+    methods: Annotated[list[str] | None, typer.Option(help="Methods, instead of all; repeatable.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per cell, instead of the preset's.")] = None,
+    limit: Annotated[float | None, typer.Option(help="Seconds per seed after which no more draws are made.")] = None,
+    again: Annotated[list[str] | None, typer.Option(help="A method to run anew; repeatable.")] = None,
+    share: Annotated[float, typer.Option(help="Run cells anew that had less than this share of a processor.")] = 0.0,
+    core: Annotated[int | None, typer.Option(help="The processor to run on; all when left out.")] = None,
+    collect: Annotated[bool, typer.Option("--collect", help="Run nothing; tables of what is there.")] = False,
     process: bool = True,
-    collect: bool = False,
-    say: Callable[[str], None] = print,
-) -> dict[str, Any]:
-    """Run what is missing, then write tables, a figure and ``results.json`` under ``out``.
+) -> Report:
+    """GEI, HEI and their peers on targets and posteriors: bias, seconds, depth and gradients to 10,000 draws.
 
-    Args:
-      names, labels, seeds, limit: targets, methods, seeds and seconds a seed, instead of the preset's.
-      again: methods whose cells are run even if they are there.
-      share: cells of which a seed had less than this part of a processor, because others used it, are run anew.
-      core: the processor that everything runs on; None: all.
-      process: a process a cell; without it compile times are not those of a first call.
-      collect: run nothing; tables of what is on disk, whatever its number of seeds.
+    One process per method and target, so that compile time is honest. A run that was stopped goes on where it was.
     """
-    chosen = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
-    if seeds is not None:
-        chosen = chosen._replace(seeds=positive_int(seeds, "seeds"))
-    if limit is not None:
-        chosen = chosen._replace(limit=positive_float(limit, "limit"))
-    known = [label for label in LABELS if label in METHODS or label in ("NumPyro NUTS", "nutpie")]
-    labels = _checked(labels or known, known, "method of the benchmark")
-    again = _checked(again, known, "method of the benchmark")
-    names = _checked(names or chosen.targets, targets.names(), "built-in target")
+    size = changed(
+        run.size,
+        seeds=None if seeds is None else positive_int(seeds, "seeds"),
+        limit=None if limit is None else positive_float(limit, "limit"),
+    )
+    labels = _checked(_split(methods) or LABELS, LABELS, "method of the benchmark")
+    anew = _checked(_split(again), LABELS, "method of the benchmark")
+    names = _checked(_split(targets) or size.targets, built_in.names(), "built-in target")
     if core is not None:
         os.sched_setaffinity(0, {core})  # inherited by every cell
-    folder = out / "cells"
-    cells = [
-        Cell(name, label, chosen.seeds, chosen.wanted, chosen.limit, chosen.small) for name in names for label in labels
-    ]
-    done = []
+    trials = [Trial(name, label, size.seeds, size.wanted, size.limit, size.small) for name in names for label in labels]
+    done: list[Measured] = []
     if collect:
-        done = [found for cell in cells if (found := cell.found(folder)) is not None]
-        cells = []
-    for index, cell in enumerate(cells):
-        kept = None if cell.label in again else cell.kept(folder, share)
-        done.append(kept or cell.result(folder, process=process))
-        say(f"[{index + 1:>3}/{len(cells)}] {_line(done[-1])}{'  (kept)' if kept else ''}")
-    tables = all_tables(done, BAR)
-    figure = _figure(done, names, labels, out)
-    config = {"preset": preset, **chosen._asdict(), "targets": list(names), "methods": list(labels)}
-    command = f"ergodic bench posteriors --preset {preset}" + (" --collect" if collect else "")
-    write_results(out, "posteriors", command, config, {"cells": done}, tables=tables, figures=[figure])
-    return {"tables": tables, "cells": done}
+        done = [found for trial in trials if (found := _found(trial, run.cells)) is not None]
+        trials = []
+    for index, trial in enumerate(trials):
+        cell = trial.cell(process=process)
+        kept = None if trial.label in anew else cell.kept(run.cells)
+        fresh = kept is None or any(row.get("cpu_share", 1.0) < share for row in kept["results"])
+        done.append(cell.result(run.cells, again=fresh))
+        run.say(f"[{index + 1:>3}/{len(trials)}] {_line(done[-1])}{'' if fresh else '  (kept)'}")
+    config = {"preset": run.preset.name, **asdict(size), "targets": list(names), "methods": list(labels)}
+    return Report({"cells": done}, all_tables(done, BAR), [_figure(done, names, labels, run.out)], config)
+
+
+def _split(words: Sequence[str] | None) -> list[str]:
+    """Options may be repeated, or hold several names between commas."""
+    return [name.strip() for word in words or () for name in word.split(",") if name.strip()]
+
+
+def _found(trial: Trial, folder: Path) -> Measured | None:
+    """Of the trial's results on disk, however many seeds they have, that which had most of its processor."""
+    results = trial.cell().with_any_settings(folder)
+    return max(results, key=lambda r: min(row.get("cpu_share", 0.0) for row in r["results"]), default=None)
 
 
 def _checked(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -111,9 +113,7 @@ def _checked(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[st
     return tuple(found[name.lower()] for name in wanted)
 
 
-def _line(cell: dict[str, Any]) -> str:
-    from .posterior_tables import Row
-
+def _line(cell: Measured) -> str:
     row = Row.of(cell)
     if row is None:
         return f"{cell['label']:13s} {cell['target']:23s} {cell['results'][0].get('error', '')[:60]}"
@@ -124,10 +124,9 @@ def _line(cell: dict[str, Any]) -> str:
     )
 
 
-def _figure(cells: list[dict[str, Any]], names: Sequence[str], labels: Sequence[str], out: Path) -> dict[str, str]:
+def _figure(cells: list[Measured], names: Sequence[str], labels: Sequence[str], out: Path) -> Figure:
     from ..report.marks import Mark, bias_against_seconds
     from ..report.style import save_figure
-    from .posterior_tables import Row
 
     marks: dict[str, list[Mark]] = {name: [] for name in names}
     for cell in cells:
@@ -135,9 +134,12 @@ def _figure(cells: list[dict[str, Any]], names: Sequence[str], labels: Sequence[
         if row is not None:
             marks[row.target].append(Mark(row.label, row.total(1), row.b2_max))
     save_figure(bias_against_seconds(marks, labels), out / "bias.png")
-    return {
-        "file": "bias.png",
-        "title": "Bias against seconds",
-        "caption": "b2_max against seconds to 10,000 independent or effective draws, compiling and tuning included; "
-        "medians over seeds. Below the line: converged. Left is faster, down is better.",
-    }
+    return Figure(
+        "bias.png",
+        "Bias against seconds",
+        "b2_max against seconds to 10,000 independent or effective draws, compiling and tuning included; medians over "
+        "seeds. Below the line: converged. Left is faster, down is better.",
+    )
+
+
+STUDY = Study("posteriors", "bench", PRESETS, posteriors)

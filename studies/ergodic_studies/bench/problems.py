@@ -1,10 +1,11 @@
-"""Targets that benchmarks share."""
+"""Targets that several benchmarks share."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 import ergodic as eg
 
@@ -16,7 +17,7 @@ def logistic_regression(rows: int = 1000, dim: int = 25, seed: int = 0) -> eg.Ta
     y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-x @ rng.normal(size=dim)))).astype(np.float32)
     signed = jnp.asarray((2 * y - 1)[:, None] * x)
 
-    def logdensity(w):
+    def logdensity(w: Float[Array, " dim"]) -> Float[Array, ""]:
         return jnp.sum(jax.nn.log_sigmoid(signed @ w)) - 0.5 * jnp.sum(w**2)
 
     return eg.Target(logdensity, like=jnp.zeros(dim), name="logistic-regression")

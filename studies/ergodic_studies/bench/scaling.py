@@ -6,24 +6,27 @@
 - two of the project's bars: German credit's 10,000 particles within 1.15 times their bare gradients, and 100,000 draws
   of targets in two dimensions in a fifth of the seconds that NUTS takes for as many effective ones.
 
-Every point is a process of its own (scaling_points.py).
+Every point is a process of its own (scaling_points.py); a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import cast
 
-from ergodic.runtime.validation import one_of
-
-from ..harness.results import write_results
-from .scaling_points import Point
+from ..harness.processes import ProcessError
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Figure, Table
+from .scaling_points import Measured, Point
 
 _BARS = {"gradients": 1.15, "nuts": 0.2}
 
 
-class Preset(NamedTuple):
+@dataclass(frozen=True)
+class Size:
     """How much is run."""
 
     dims: tuple[int, ...]
@@ -37,8 +40,8 @@ class Preset(NamedTuple):
 
 
 PRESETS = {
-    "smoke": Preset((2,), (2,), (100,), (50,), ("gaussian", 1_000), (("gaussian",), 1_000), 1, small=True),
-    "cpu": Preset(
+    "smoke": Size((2,), (2,), (100,), (50,), ("gaussian", 1_000), (("gaussian",), 1_000), 1, small=True),
+    "cpu": Size(
         (2, 5, 10, 20, 50, 100, 200, 500, 1000),
         (2, 100, 1000),
         (100, 1_000, 10_000, 100_000, 1_000_000),
@@ -50,37 +53,40 @@ PRESETS = {
 }
 
 
-def points(preset: Preset) -> list[Point]:
-    """All that is measured."""
-    common: dict[str, Any] = {"repeats": preset.repeats, "small": preset.small}
-    name, credit = preset.credit
-    flat, count = preset.nuts
+def points(size: Size) -> list[Point]:
+    """All the points that a size asks for."""
+    point = partial(Point, repeats=size.repeats, small=size.small)
+    name, credit = size.credit
+    flat, count = size.nuts
     return [
-        *(Point("dimension", "standard", dim, **common) for dim in preset.dims),
-        *(Point("dimension", "rotated" if dim < 200 else "scaled", dim, **common) for dim in preset.dims),
-        *(Point("certificate", "standard", dim, **common) for dim in preset.certified),
-        *(Point("draws", "rotated", 10, draws, **common) for draws in preset.draws),
-        *(Point("chunk", "rotated", 10, max(preset.draws), chunk, **common) for chunk in preset.chunks),
-        Point("gradients", name, draws=credit, **common),
-        *(Point("nuts", target, draws=count, **common) for target in flat),
+        *(point("dimension", "standard", dim) for dim in size.dims),
+        *(point("dimension", "rotated" if dim < 200 else "scaled", dim) for dim in size.dims),
+        *(point("certificate", "standard", dim) for dim in size.certified),
+        *(point("draws", "rotated", 10, draws) for draws in size.draws),
+        *(point("chunk", "rotated", 10, max(size.draws), chunk) for chunk in size.chunks),
+        point("gradients", name, draws=credit),
+        *(point("nuts", target, draws=count) for target in flat),
     ]
 
 
-def run(out: Path, preset: str = "cpu", *, process: bool = True, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Measure all points; write a table, a figure and ``results.json`` under ``out``."""
-    chosen = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
-    done = []
-    for point in points(chosen):
-        done.append(point.in_process() if process else point.run())
-        say(_line(done[-1]))
+def scaling(run: Run[Size], *, process: bool = True) -> Report:
+    """What the default costs against dimension, particles and draws, beside bare gradients; and peak memory.
+
+    A run that was stopped goes on where it was.
+    """
+    done: list[Measured] = []
+    for point in points(run.size):
+        cell = point.cell(process=process)
+        try:
+            done.append(cell.result(run.cells))
+        except ProcessError as error:
+            done.append(cast(Measured, {**cast(dict[str, object], cell.settings), "error": str(error)}))
+        run.say(_line(done[-1]))
     tables = [_dimensions(done), _certificates(done), _particles(done), _bars(done)]
-    config = {"preset": preset, **chosen._asdict()}
-    command = f"ergodic bench scaling --preset {preset}"
-    write_results(out, "scaling", command, config, {"points": done}, tables=tables, figures=[_figure(done, out)])
-    return {"tables": tables, "points": done}
+    return Report({"points": done}, tables, [_figure(done, run.out)])
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Measured) -> str:
     name = f"{row['kind']:10s} {row['form']:14s} d={row['dim']:<5d} n={row['draws']:<9,d}"
     if "error" in row:
         return f"{name} {row['error'][:70]}"
@@ -94,20 +100,15 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def _good(rows: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+def _good(rows: list[Measured], kind: str) -> list[Measured]:
     return [row for row in rows if row["kind"] == kind and "error" not in row]
 
 
-def _dimensions(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "title": "Cost against dimension",
-        "note": "Fit: the default without its certificate, running; draws: 2,000; × bare: over as many bare gradients "
-        "in chunks of the same shape; depth: gradients a draw; peak: of the process. "
-        "Gaussians: standard, or with a covariance of condition 1,000, rotated below 200 dimensions.",
-        "columns": [
-            *("Gaussian", "d", "compile s", "fit s", "depth", "draws s", "× bare", "b2_max", "peak MB"),
-        ],
-        "rows": [
+def _dimensions(rows: list[Measured]) -> Table:
+    return Table.of(
+        "Cost against dimension",
+        ["Gaussian", "d", "compile s", "fit s", "depth", "draws s", "× bare", "b2_max", "peak MB"],
+        [
             [
                 row["form"],
                 row["dim"],
@@ -121,15 +122,17 @@ def _dimensions(rows: list[dict[str, Any]]) -> dict[str, Any]:
             ]
             for row in _good(rows, "dimension")
         ],
-    }
+        "Fit: the default without its certificate, running; draws: 2,000; × bare: over as many bare gradients in "
+        "chunks of the same shape; depth: gradients per draw; peak: of the process. Gaussians: standard, or with a "
+        "covariance of condition 1,000, rotated below 200 dimensions.",
+    )
 
 
-def _certificates(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "title": "What the default's certificate adds",
-        "note": "On 10,000 fresh draws of a standard Gaussian; seconds without compiling; peak of the process.",
-        "columns": ["d", "compile s", "certificate s", "verdict", "peak MB"],
-        "rows": [
+def _certificates(rows: list[Measured]) -> Table:
+    return Table.of(
+        "What the default's certificate adds",
+        ["d", "compile s", "certificate s", "verdict", "peak MB"],
+        [
             [
                 row["dim"],
                 f"{row['certificate_compile_seconds']:.1f}",
@@ -139,15 +142,15 @@ def _certificates(rows: list[dict[str, Any]]) -> dict[str, Any]:
             ]
             for row in _good(rows, "certificate")
         ],
-    }
+        "On 10,000 fresh draws of a standard Gaussian; seconds without compiling; peak of the process.",
+    )
 
 
-def _particles(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "title": "Cost against draws and chunks, d = 10",
-        "note": "By default 2,048 particles are moved at a time.",
-        "columns": ["draws", "chunk", "seconds", "µs a draw", "× bare", "peak MB"],
-        "rows": [
+def _particles(rows: list[Measured]) -> Table:
+    return Table.of(
+        "Cost against draws and chunks, d = 10",
+        ["draws", "chunk", "seconds", "µs a draw", "× bare", "peak MB"],
+        [
             [
                 f"{row['draws']:,}",
                 "default" if row["chunk"] is None else f"{row['chunk']:,}",
@@ -159,71 +162,60 @@ def _particles(rows: list[dict[str, Any]]) -> dict[str, Any]:
             for kind in ("draws", "chunk")
             for row in _good(rows, kind)
         ],
-    }
+        "By default 2,048 particles are moved at a time.",
+    )
 
 
-def _bars(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    def line(row: dict[str, Any], what: str, other: str) -> list[Any]:
+def _bars(rows: list[Measured]) -> Table:
+    def line(row: Measured, against: str, seconds: float) -> list[str]:
         level = _BARS[row["kind"]]
-        met = "yes" if row["ratio"] < level else "no"
-        seconds = (f"{row['sample_seconds']:.3f}", f"{row[other]:.3f}", f"{row['ratio']:.3f}")
-        return [what, *seconds, f"{level:g}", met]
+        shown = (f"{row['sample_seconds']:.3f}", f"{seconds:.3f}", f"{row['ratio']:.3f}")
+        what = f"{row['form']}, {row['draws']:,} against {against}"
+        return [what, *shown, f"{level:g}", "yes" if row["ratio"] < level else "no"]
 
-    return {
-        "title": "Bars",
-        "note": "Seconds to draw, compiling and tuning apart; NUTS: 4 chains, from its seconds an effective draw over "
-        "a tenth as many draws.",
-        "columns": ["what", "draws s", "against s", "ratio", "bar", "met"],
-        "rows": [
-            *(
-                line(row, f"{row['form']}, {row['draws']:,} against bare gradients", "bare_seconds")
-                for row in _good(rows, "gradients")
-            ),
-            *(
-                line(row, f"{row['form']}, {row['draws']:,} against NUTS", "nuts_seconds")
-                for row in _good(rows, "nuts")
-            ),
-        ],
-    }
+    lines = [line(row, "bare gradients", row["bare_seconds"]) for row in _good(rows, "gradients")]
+    lines += [line(row, "NUTS", row["nuts_seconds"]) for row in _good(rows, "nuts")]
+    return Table.of(
+        "Bars",
+        ["what", "draws s", "against s", "ratio", "bar", "met"],
+        lines,
+        "Seconds to draw, compiling and tuning apart; NUTS: 4 chains, from its seconds per effective draw over a tenth "
+        "as many draws.",
+    )
 
 
-def _figure(rows: list[dict[str, Any]], out: Path) -> dict[str, str]:
+def _figure(rows: list[Measured], out: Path) -> Figure:
     from ..report.scaling import Panel, panels
     from ..report.style import save_figure
 
-    def lines(kind: str, x: str, **columns: str) -> dict[str, tuple[list[float], list[float]]]:
-        return {
-            label.replace("_", " "): (
-                [float(row[x]) for row in _good(rows, kind)],
-                [row[y] for row in _good(rows, kind)],
-            )
-            for label, y in columns.items()
-        }
+    def line(points: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
+        pairs = list(points)
+        return [float(x) for x, _ in pairs], [y for _, y in pairs]
 
-    def by_form(y: str) -> dict[str, tuple[list[float], list[float]]]:
-        rough = [row for row in _good(rows, "dimension") if row["form"] != "standard"]
-        smooth = [row for row in _good(rows, "dimension") if row["form"] == "standard"]
-        groups = {"standard": smooth, "ill-conditioned": rough}
-        return {
-            label: ([float(row["dim"]) for row in group], [row[y] for row in group]) for label, group in groups.items()
-        }
-
+    rough = [row for row in _good(rows, "dimension") if row["form"] != "standard"]
+    smooth = [row for row in _good(rows, "dimension") if row["form"] == "standard"]
+    groups = {"standard": smooth, "ill-conditioned": rough}
+    fits = {label: line((row["dim"], row["fit_seconds"]) for row in group) for label, group in groups.items()}
+    peaks = {label: line((row["dim"], row["peak_megabytes"]) for row in group) for label, group in groups.items()}
+    drawn = _good(rows, "draws")
+    seconds = {
+        "draws": line((row["draws"], row["sample_seconds"]) for row in drawn),
+        "bare gradients": line((row["draws"], row["bare_seconds"]) for row in drawn),
+    }
     figure = panels(
         [
-            Panel("Fit", "dimension", "seconds", by_form("fit_seconds")),
-            Panel("Peak memory", "dimension", "MB", by_form("peak_megabytes"), 2000.0),
-            Panel(
-                "Drawing, d = 10",
-                "draws",
-                "seconds",
-                lines("draws", "draws", draws="sample_seconds", bare_gradients="bare_seconds"),
-            ),
+            Panel("Fit", "dimension", "seconds", fits),
+            Panel("Peak memory", "dimension", "MB", peaks, 2000.0),
+            Panel("Drawing, d = 10", "draws", "seconds", seconds),
         ]
     )
     save_figure(figure, out / "scaling.png")
-    return {
-        "file": "scaling.png",
-        "title": "Cost against dimension and draws",
-        "caption": "Seconds of the default fit, compiling and certificate apart; peak memory of its process (dotted: "
-        "2 GB); seconds of drawing beside those of as many bare gradients.",
-    }
+    return Figure(
+        "scaling.png",
+        "Cost against dimension and draws",
+        "Seconds of the default fit, compiling and certificate apart; peak memory of its process (dotted: 2 GB); "
+        "seconds of drawing beside those of as many bare gradients.",
+    )
+
+
+STUDY = Study("scaling", "bench", PRESETS, scaling)

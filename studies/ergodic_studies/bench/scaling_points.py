@@ -1,24 +1,16 @@
 """Points of `ergodic bench scaling`: each measured in a process of its own, whose peak memory is then the point's.
 
-    python -m ergodic_studies.bench.scaling_points '{"kind": "dimension", "dim": 100, "form": "rotated"}'
-
-says one line of JSON. No cache of compiled programs is read, so that compile seconds are those of a first call. Bare
+No cache of compiled programs is read, so that compile seconds are those of a first call. Bare
 gradients are as many evaluations of log π* with its gradient as the draws take, in chunks of the same shape, by one
 compiled loop; the two are timed in turns.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import resource
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import TypedDict, cast
 
 import jax
 import jax.numpy as jnp
@@ -26,16 +18,52 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodic import targets
+from ergodic.draws import Draws
 from ergodic.methods import GEI, NUTS
 from ergodic.runtime.drawing import default_chunk
 from ergodic.runtime.programs import compiled
 from ergodic.sampler import Sampler
 from ergodic.target import Density, Target
 from ergodic.targets.classics import _normal
-from ergodic_studies.measures.bias import squared_bias
+
+from ..harness.cells import Cell
+from ..harness.processes import call, peak_megabytes
+from ..harness.timing import in_turns
+from ..measures.bias import squared_bias
 
 _CONDITION = 1000.0
 """Of covariances: the largest variance over the smallest."""
+
+
+class Measured(TypedDict, total=False):
+    """A measured point: its settings, and of the rest what its kind has."""
+
+    kind: str
+    form: str
+    dim: int
+    draws: int
+    chunk: int | None
+    repeats: int
+    small: bool
+    depth: int
+    fit_seconds: float
+    compile_seconds: float
+    fit_depth: int
+    peak_megabytes: float
+    sample_seconds: float
+    bare_seconds: float
+    ratio: float
+    gradients: int
+    b2_max: float | None
+    certificate: str
+    certificate_seconds: float
+    certificate_compile_seconds: float
+    nuts_seconds: float
+    nuts_fit_seconds: float
+    nuts_compile_seconds: float
+    nuts_effective: float
+    error: str
+    """Why there is nothing of all this."""
 
 
 @dataclass(frozen=True)
@@ -61,42 +89,42 @@ class Point:
     small: bool = False
 
     def target(self) -> Target:
-        """What is sampled."""
+        """The target that is sampled."""
         if self.form not in ("standard", "scaled", "rotated"):
             return targets.get(self.form)
         condition = 1.0 if self.form == "standard" else _CONDITION
         scales = np.geomspace(condition**-0.5, 1, self.dim)
         return _normal(f"{self.form} Gaussian", scales, self.form == "rotated").target(f"{self.form}-{self.dim}")
 
-    def run(self) -> dict[str, Any]:
-        """Measure, here and now."""
-        target, measures = self.target(), {"nuts": against_nuts, "certificate": certified}
-        sampler = GEI(certify=False).fit(target, jax.random.key(0), progress=False)
-        measured = measures.get(self.kind, against_gradients)(sampler, self)
-        return {
-            **asdict(self),
-            "dim": target.dim,
-            "depth": sampler.depth,
-            "fit_seconds": sampler.cost.run_seconds,
-            "compile_seconds": sampler.cost.compile_seconds,
-            "fit_depth": sampler.cost.depth,
-            **measured,
-            "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
+    def cell(self, *, process: bool = True) -> Cell[Measured]:
+        """The point as a cell, measured in a process of its own unless that is not wanted."""
+        words = (self.kind, self.form, self.dim, self.draws)
 
-    def in_process(self) -> dict[str, Any]:
-        """Measure in a new process."""
-        environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-        environment["JAX_ENABLE_COMPILATION_CACHE"] = "false"
-        command = [sys.executable, "-m", __name__, json.dumps(asdict(self))]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or [f"stopped with code {done.returncode}"]
-            return {**asdict(self), "error": lines[-1]}
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        def work(path: Path) -> Measured:
+            settings = asdict(self)
+            return cast(Measured, call(f"{__name__}:measure", [settings])) if process else measure(settings)
+
+        return Cell(words, asdict(self), work)
 
 
-def against_gradients(sampler: Sampler, point: Point) -> dict[str, Any]:
+def measure(settings: dict[str, int | str | bool | None]) -> Measured:
+    """Measure the point of these settings, here and now."""
+    point = Point(**settings)  # type: ignore[arg-type]
+    target, measures = point.target(), {"nuts": against_nuts, "certificate": certified}
+    sampler = GEI(certify=False).fit(target, jax.random.key(0), progress=False)
+    measured = measures.get(point.kind, against_gradients)(sampler, point)
+    costs: Measured = {
+        "dim": target.dim,
+        "depth": sampler.depth,
+        "fit_seconds": sampler.cost.run_seconds,
+        "compile_seconds": sampler.cost.compile_seconds,
+        "fit_depth": sampler.cost.depth,
+    }
+    peak = peak_megabytes()
+    return cast(Measured, {**settings, **costs, **measured, "peak_megabytes": peak})
+
+
+def against_gradients(sampler: Sampler, point: Point) -> Measured:
     """Seconds of sampling, and of bare gradients; b2 of the draws."""
     target, key = sampler.target, jax.random.key(1)
     size = min(point.chunk or default_chunk(target.dim), point.draws)
@@ -109,7 +137,7 @@ def against_gradients(sampler: Sampler, point: Point) -> dict[str, Any]:
         for _ in range(chunks):
             jax.device_get(program(*args))
 
-    def sample() -> Any:
+    def sample() -> Draws:
         return sampler.sample(key, point.draws, chunk=size, progress=False)
 
     draws = sample()
@@ -124,7 +152,7 @@ def against_gradients(sampler: Sampler, point: Point) -> dict[str, Any]:
     }
 
 
-def certified(sampler: Sampler, point: Point) -> dict[str, Any]:
+def certified(sampler: Sampler, point: Point) -> Measured:
     """What the default's certificate costs beside the fit, and its verdict."""
     found = sampler.certify(jax.random.key(1), draws=1_000 if point.small else 10_000)
     return {
@@ -134,7 +162,7 @@ def certified(sampler: Sampler, point: Point) -> dict[str, Any]:
     }
 
 
-def against_nuts(sampler: Sampler, point: Point) -> dict[str, Any]:
+def against_nuts(sampler: Sampler, point: Point) -> Measured:
     """Seconds to so many independent draws, and NUTS's to as many effective ones, from a tenth as many of its draws."""
     key = jax.random.key(1)
     sampler.sample(key, point.draws, progress=False)
@@ -155,25 +183,9 @@ def against_nuts(sampler: Sampler, point: Point) -> dict[str, Any]:
     }
 
 
-def in_turns(candidates: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, run in turns, so that a busy machine hits all alike; the first turn is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
-    for repeat in range(repeats + 1):
-        for name, call in candidates.items():
-            began = time.perf_counter()
-            call()
-            if repeat:
-                seconds[name].append(time.perf_counter() - began)
-    return {name: float(np.median(values)) for name, values in seconds.items()}
-
-
 def _bare(density: Density, x: Array, count: Array) -> tuple[Array, Array]:
-    def once(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def once(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         value, gradient = density.batched(carry[0])
         return carry[0] + 1e-6 * gradient, carry[1] + value
 
     return jax.lax.fori_loop(0, count, once, (x, jnp.zeros_like(x[:, 0])))
-
-
-if __name__ == "__main__":
-    print(json.dumps(Point(**json.loads(sys.argv[1])).run()))

@@ -1,1 +1,1 @@
-"""What every study shares."""
+"""What every study shares: a cell, a preset, a table, a process, and the runner of a study."""

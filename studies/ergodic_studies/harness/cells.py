@@ -1,95 +1,98 @@
-"""Cells of a study: one method on one target with one seed, measured, kept on disk, never run twice.
+"""A cell of a study: work that is done once, kept on disk under a name that holds its settings, and read from then on.
 
-A cell is written when it is done; a study that was killed reads what is there and goes on with the rest. Keys come from
-the seed and the cell's names, so that a cell gives the same draws whatever ran before it.
+A cell's file is written when the cell is done. A study that was killed reads the cells that are there and goes on with
+the rest; a cell whose settings were changed has another name, and is run anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
-import jax
 import numpy as np
 
-from ergodic import targets
 from ergodic.runtime.files import write_atomically
-from ergodic.statistics.wasserstein import sliced_wasserstein
 
-COMPARED = 20_000
-"""Draws that enter a sliced Wasserstein distance, the same number for every method."""
+Result = TypeVar("Result")
+"""What a cell's work returns: anything that JSON holds."""
+
+
+def settings_hash(settings: object) -> str:
+    """Eight hexadecimal digits that change with the settings, which may be anything that JSON holds."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def name_of(words: tuple[str | int, ...], settings: object) -> str:
+    """The name of what has these settings: the words, for people, and the settings' hash, joined by hyphens."""
+    return "-".join([*(_word(word) for word in words), settings_hash(settings)])
+
+
+def _word(word: str | int) -> str:
+    return str(word).replace(" ", "_").replace("/", "_")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is measured: a label for the method, its settings, a target, a seed and a number of draws."""
+class Cell(Generic[Result]):
+    """One piece of a study's work.
 
-    label: str
-    method: Any
-    target: str
-    seed: int
-    draws: int
+    Attributes:
+      words: what the cell is, for people: a target, a method, a seed.
+      settings: everything that the result depends on, as JSON.
+      work: does the work and returns the result. It is given the cell's path without an ending, beside which it may
+        keep arrays, or what is finished so far.
+    """
 
-    def path(self, folder: Path) -> Path:
-        """Where its result is kept: the name holds a hash of the settings, so that a changed cell is run anew."""
-        settings = json.dumps([self.method.name, asdict(self.method), self.draws], sort_keys=True)
-        mark = hashlib.sha256(settings.encode()).hexdigest()[:8]
-        return folder / f"{self.target}-{self.label.replace(' ', '_')}-{self.seed}-{mark}"
+    words: tuple[str | int, ...]
+    settings: object
+    work: Callable[[Path], Result]
 
-    def result(self, folder: Path) -> dict[str, Any]:
-        """The measurements; from disk where they are there, else run now."""
-        file = self.path(folder).with_suffix(".json")
-        if file.is_file():
-            return json.loads(file.read_text())
-        result, arrays = self._run()
-        with_arrays = self.path(folder).with_suffix(".npz")
-        write_atomically(with_arrays, _npz(arrays))
-        write_atomically(file, json.dumps(result, indent=1).encode())  # last: it says that the cell is complete
+    @property
+    def name(self) -> str:
+        """The name of the cell's files, without an ending."""
+        return name_of(self.words, self.settings)
+
+    def file(self, folder: Path) -> Path:
+        """The file that holds the result once the cell is done."""
+        return folder / f"{self.name}.json"
+
+    def finished(self, folder: Path) -> bool:
+        """Whether the result is on disk."""
+        return self.file(folder).is_file()
+
+    def kept(self, folder: Path) -> Result | None:
+        """The result from disk; None where the cell was not done yet."""
+        result: Result | None = json.loads(self.file(folder).read_text()) if self.finished(folder) else None
         return result
 
-    def arrays(self, folder: Path) -> dict[str, np.ndarray]:
-        """Some draws, the trace and the training record of a finished cell."""
-        with np.load(self.path(folder).with_suffix(".npz")) as file:
-            return {name: file[name] for name in file.files}
+    def result(self, folder: Path, *, again: bool = False) -> Result:
+        """The result: from disk where it is there, else (or if it is wanted ``again``) by doing the work now."""
+        if again or not self.finished(folder):
+            result = self.work(folder / self.name)
+            write_atomically(self.file(folder), json.dumps(result, indent=1, ensure_ascii=False).encode())
+        kept = self.kept(folder)
+        assert kept is not None
+        return kept
 
-    def _run(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        target = targets.get(self.target)
-        name = zlib.crc32(f"{self.label}/{self.target}".encode())
-        key = jax.random.fold_in(jax.random.key(self.seed), name)
-        fit_key, sample_key, exact_key, resample_key = jax.random.split(key, 4)
-        sampler = self.method.fit(target, fit_key, progress=None)
-        draws = sampler.sample(sample_key, self.draws, progress=None)
-        size = min(COMPARED, self.draws)
-        shown = draws.resample(resample_key, size) if draws.kind == "weighted" else draws
-        thinned = shown.unconstrained[np.linspace(0, len(shown) - 1, size).astype(int)]
-        result = {
-            "label": self.label,
-            "target": self.target,
-            "seed": self.seed,
-            "draws": self.draws,
-            "kind": draws.kind,
-            "estimate": -float(draws.mean(draws.logdensity)),
-            "distance": sliced_wasserstein(thinned, target.draw_exact(exact_key, size)),
-            "effective_size": draws.effective_size(),
-            "log_z": list(draws.log_z()) if draws.kind == "weighted" else None,
-            "compile_seconds": sampler.cost.compile_seconds + draws.cost.compile_seconds,
-            "tuning_seconds": sampler.cost.run_seconds,
-            "sampling_seconds": draws.cost.run_seconds,
-            "tuning_gradients": sampler.cost.gradients,
-            "sampling_gradients": draws.cost.gradients,
-        }
-        record = {f"record/{name}": sampler.record[name] for name in ("objective", "final") if name in sampler.record}
-        trace = {f"trace/{name}": curve for name, curve in draws.trace.items()}
-        return result, {"draws": thinned, **record, **trace}
+    def with_any_settings(self, folder: Path) -> Iterator[Result]:
+        """The results on disk of all cells that have these words, whatever their settings."""
+        pattern = "-".join([*(_word(word) for word in self.words), "????????.json"])
+        for file in sorted(folder.glob(pattern)):
+            yield json.loads(file.read_text())
 
 
-def _npz(arrays: dict[str, np.ndarray]) -> bytes:
-    import io
-
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the arrays that belong to a cell, as ``path.npz``."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
-    return buffer.getvalue()
+    write_atomically(path.with_name(path.name + ".npz"), buffer.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays that `write_arrays` wrote for a cell."""
+    with np.load(path.with_name(path.name + ".npz")) as file:
+        return {name: file[name] for name in file.files}

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ergodic._version import __version__
 from ergodic.runtime.files import write_atomically
 
+from .processes import run
+from .tables import Figure, Table
+
 
 def write_results(
     out: Path,
     name: str,
     command: str,
-    config: dict[str, Any],
-    results: Any,
+    config: Mapping[str, object],
+    results: object,
     *,
-    tables: list[dict[str, Any]] | None = None,
-    figures: list[dict[str, str]] | None = None,
+    tables: Sequence[Table] = (),
+    figures: Sequence[Figure] | None = None,
 ) -> Path:
-    """Write ``out/results.json`` atomically.
+    """Write ``out/results.json`` atomically: what ran, with which settings and versions, and what came out.
 
-    ``tables`` (title, note, columns, rows) and ``figures`` (file, title, caption) are what the report page shows.
+    The page shows the tables and the figures; every picture of the folder where ``figures`` is None.
     """
-    shown = {key: value for key, value in (("tables", tables), ("figures", figures)) if value is not None}
+    shown: dict[str, object] = {}
+    if tables:
+        shown["tables"] = [table.record() for table in tables]
+    if figures is not None:
+        shown["figures"] = [figure.record() for figure in figures]
     document = {
         "experiment": name,
         "command": command,
@@ -48,7 +54,7 @@ def write_results(
     return path
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
         return [round(v, 6) if isinstance(v, float) else v for v in value.astype(float).tolist()]
     if isinstance(value, np.generic):
@@ -58,13 +64,12 @@ def _plain(value: Any) -> Any:
 
 def commit() -> str | None:
     """The commit of the source tree this runs from, marked when it has uncommitted changes; None outside of one."""
-    here = Path(__file__).resolve().parent.parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
-
+    here = str(Path(__file__).resolve().parent.parent)
     try:
-        changed = git("status", "--porcelain", "--", ".")
-        return git("rev-parse", "--short", "HEAD") + ("+changes" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
+        changed, head = (
+            run(["git", "-C", here, *words])
+            for words in (("status", "--porcelain", "--", "."), ("rev-parse", "--short", "HEAD"))
+        )
+    except OSError:
         return None
+    return None if changed.code or head.code else head.output.strip() + ("+changes" if changed.output.strip() else "")

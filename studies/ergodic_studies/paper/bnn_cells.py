@@ -2,60 +2,69 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import jax
 import numpy as np
 
 from ergodic.bnn.prediction import predict, score
 from ergodic.runtime.files import read_arrays, write_atomically
-from ergodic_studies.posteriors.uci_tables import load_table
 
+from ..harness.cells import Cell
 from ..harness.results import commit
-from .bnn_methods import finite, ran_away
+from ..posteriors.uci_tables import load_table
+from .bnn_methods import FORMER, Way, finite, ran_away
 from .network_nuts import LongRun, agreement
 from .network_splits import Splits
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What identifies it."""
+class Judged(TypedDict, total=False):
+    """Networks of every split of a table, and how well they predict its test rows."""
 
     table: str
     label: str
-    way: Any
+    settings: dict[str, object]
+    commit: str | None
+    seconds: float
+    processor_seconds: float
+    rows: int
+    away: float
+    """The part of the networks that ran away."""
+    scores: list[dict[str, float]]
+    """Per split."""
+    sd: list[list[float]]
+    """Predictive standard deviations of every split's test rows."""
+    agreement: list[dict[str, float]]
+    """How far the chains of a long run agree, per split."""
+    curves: dict[str, list[float]]
+    """Averages along the chain, over splits."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A way of sampling networks, by its label, on the first splits of a table."""
+
+    table: str
+    label: str
+    way: Way
     splits: int
     networks: int
     hidden: tuple[int, ...]
 
-    @property
-    def name(self) -> str:
-        """Of its files: the settings' hash is part of it, so that another setting is another cell."""
-        label = "".join(c if c.isalnum() else "_" for c in self.label)
-        marked = settings_hash([asdict(self.way), self.splits, self.networks, self.hidden])
-        return f"{self.table}-{label}-{marked}"
+    def cell(self) -> Cell[Judged]:
+        """The trial as a cell. Networks are kept beside it, before they are judged."""
+        settings = [asdict(self.way), self.splits, self.networks, self.hidden]
+        return Cell((self.table, self.label), settings, self.run)
 
-    def result(self, folder: Path) -> dict[str, Any]:
-        """Its scores; networks from disk where they are there. Networks are kept before they are judged."""
-        file = folder / f"{self.name}.json"
-        if not file.is_file():
-            write_atomically(file, json.dumps(self._judged(folder), indent=1).encode())
-        return json.loads(file.read_text())
-
-    def finished(self, folder: Path) -> bool:
-        """Whether it is on disk."""
-        return (folder / f"{self.name}.json").is_file()
-
-    def _judged(self, folder: Path) -> dict[str, Any]:
+    def run(self, path: Path) -> Judged:
+        """Sample, or read what was sampled, and judge."""
         splits = Splits.of(load_table(self.table), range(self.splits))
         network = splits.network(self.hidden)
-        arrays = self._sampled(folder / f"{self.name}.safetensors", splits)
+        arrays = self._sampled(path.with_name(f"{path.name}.safetensors"), splits)
         seconds = np.atleast_1d(arrays["seconds"])
         scores, spreads, agreements = [], [], []
         for sampled, scaling, rows in zip(arrays["positions"], splits.scalings, splits.rows, strict=True):
@@ -85,11 +94,13 @@ class Cell:
         from safetensors.numpy import save
 
         if not file.is_file():
-            key = jax.random.fold_in(jax.random.key(0), zlib.crc32(f"{self.table}/{self.label}".encode()))
+            name = FORMER.get(self.label, self.label)  # a new name gives no new draws
+            key = jax.random.fold_in(jax.random.key(0), zlib.crc32(f"{self.table}/{name}".encode()))
             began = np.array([time.perf_counter(), time.process_time()])
             network = splits.network(self.hidden)
+            curves: dict[str, np.ndarray] = {}
             if isinstance(self.way, LongRun):
-                positions, curves = self.way.sample(network, splits.data, key), {}
+                positions = self.way.sample(network, splits.data, key)
             else:
                 positions, curves = self.way.sample(network, splits.data, key, self.networks)
             seconds = np.array([time.perf_counter(), time.process_time()]) - began
@@ -97,8 +108,3 @@ class Cell:
             arrays |= {f"curve/{name}": np.ascontiguousarray(values) for name, values in curves.items()}
             write_atomically(file, save(arrays))
         return read_arrays(file, "sampled networks", "; delete it to sample them again")[1]
-
-
-def settings_hash(settings: Any) -> str:
-    """Eight digits that change with the settings."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

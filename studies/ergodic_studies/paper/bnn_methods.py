@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 import numpy as np
@@ -16,21 +15,38 @@ from ergodic.bnn.start import MeanField
 from ergodic.methods.sghmc import SGHMC
 
 from .deep_ensemble import Ensemble
+from .network_nuts import LongRun
 from .network_sghmc import NetworkSGHMC
 
-Sampled = tuple[np.ndarray, dict[str, Any]]
+Sampled = tuple[np.ndarray, dict[str, np.ndarray]]
 """Positions ``(splits, networks, dim)``, and curves worth keeping."""
+LONG, ALL_ROWS, MINIBATCHES = "long chain", "HEI, all rows", "HEI, minibatches"
+"""Our chain, whose steps are chosen by acceptance; the paper's setting, on all rows and on minibatches."""
+VARIATIONAL = "HEI, all rows, variational P0"
+CHANGES = (
+    *("3 leapfrogs", "the paper's tuning", "not tuned", "P0 as wide as the appendix's", "variational P0"),
+    *("no Metropolis step", "minibatches", "noise Gamma(6, 6)"),
+)
+"""What is changed of the long chain, one thing at a time."""
+FORMER = {
+    LONG: "HEI",
+    ALL_ROWS: "HEI, appendix",
+    MINIBATCHES: "HEI, appendix, minibatches",
+    VARIATIONAL: "HEI, appendix, variational P0",
+    **{f"{LONG}, {change}": f"HEI, {change}" for change in CHANGES},
+}
+"""Labels by which keys are made and older records go: those that the ways had at first."""
 _AWAY = 100.0
 """No weight of a network that predicts anything is as large; the prior's standard deviation is 1."""
 _UNTUNED = 5
 """Runs of the chain before tuning, for Figure 7."""
 _LONGER = 50
-"""By how much SGHMC is to be longer than its authors' runs, for about as much arithmetic as HEI."""
+"""By how much SGHMC is to be longer than its authors' runs, for about as much arithmetic as the long chain."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """HEI.
+    """A tuned chain: the long one, or the appendix's.
 
     Attributes:
       noise: another prior of the noise's precision than the network's own.
@@ -59,12 +75,12 @@ class Chain:
 
 @dataclass(frozen=True)
 class StochasticGradients:
-    """SGHMC."""
+    """SGHMC with minibatches of rows."""
 
     method: NetworkSGHMC = field(default_factory=NetworkSGHMC)
 
     def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
-        """Run the chains."""
+        """Run the chains of every split."""
         return self.method.sample(network, data, key, networks), {}
 
 
@@ -75,7 +91,7 @@ class Members:
     method: Ensemble = field(default_factory=Ensemble)
 
     def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
-        """Train them."""
+        """Train the members of every split."""
         return self.method.sample(network, data, key), {}
 
 
@@ -86,7 +102,7 @@ class Variational:
     method: MeanField = field(default_factory=lambda: MeanField(iterations=3000, variances="variational"))
 
     def sample(self, network: Network, data: Data, key: Array, networks: int) -> Sampled:
-        """Draws of the Gaussian."""
+        """Draws of every split's Gaussian."""
         keys = jax.random.split(key, data.y.shape[0])
         return np.asarray(over_splits(_variational, (self.method, network, networks), data, keys)), {}
 
@@ -96,7 +112,11 @@ def _variational(method: MeanField, network: Network, networks: int, data: Data,
     return method.fit(network, data, fit_key).sample(draw_key, networks)
 
 
-def sampling(rows: int, scale: float = 1.0) -> dict[str, Any]:
+Way = Chain | StochasticGradients | Members | Variational | LongRun
+"""A way of sampling networks."""
+
+
+def sampling(rows: int, scale: float = 1.0) -> dict[str, Way]:
     """Label to way of sampling given so many rows; ``scale`` shortens everything, for a smoke test.
 
     Those whose settings held-out rows choose come apart.
@@ -110,29 +130,32 @@ def sampling(rows: int, scale: float = 1.0) -> dict[str, Any]:
     adapted = SGHMC(scale_adapted=True, chains=10, burn_in=short(3000), thin=short(100))
     longer = replace(adapted, burn_in=short(_LONGER * 3000), thin=short(_LONGER * 100))
     return {
-        "HEI": Chain(long),
-        "HEI, appendix": Chain(appendix),
-        "HEI, appendix, minibatches": Chain(replace(appendix, minibatches=19)),
-        "HEI, appendix, variational P0": Chain(replace(appendix, initial=MeanField(variances="variational"))),
+        LONG: Chain(long),
+        ALL_ROWS: Chain(appendix),
+        MINIBATCHES: Chain(replace(appendix, minibatches=19)),
+        VARIATIONAL: Chain(replace(appendix, initial=MeanField(variances="variational"))),
         "SGHMC, scale-adapted": StochasticGradients(NetworkSGHMC(adapted)),
         f"SGHMC, scale-adapted, {_LONGER} times as long": StochasticGradients(NetworkSGHMC(longer)),
         "mean-field VI": Variational(MeanField(iterations=short(3000), variances="variational")),
     }
 
 
-def ablations(rows: int, scale: float = 1.0) -> dict[str, Any]:
-    """HEI with one thing changed towards the appendix, or another noise."""
-    long: NetworkChain = sampling(rows, scale)["HEI"].method
-    return {
-        "3 leapfrogs": Chain(replace(long, leapfrogs=3)),
-        "the paper's tuning": Chain(replace(long, acceptance=None, learning_rate=0.02)),
-        "not tuned": Chain(replace(long, iterations=1)),
-        "P0 as wide as the appendix's": Chain(replace(long, initial=MeanField())),
-        "variational P0": Chain(replace(long, initial=MeanField(variances="variational"))),
-        "no Metropolis step": Chain(replace(long, adjusted=False)),
-        "minibatches": Chain(replace(long, minibatches=19, acceptance=None, learning_rate=0.02)),
-        "noise Gamma(6, 6)": Chain(long, noise=(6.0, 6.0)),
-    }
+def ablations(rows: int, scale: float = 1.0) -> dict[str, Way]:
+    """The long chain with one thing changed towards the appendix, or with another noise, by label."""
+    plain = sampling(rows, scale)[LONG]
+    assert isinstance(plain, Chain)
+    long = plain.method
+    changed = (
+        Chain(replace(long, leapfrogs=3)),
+        Chain(replace(long, acceptance=None, learning_rate=0.02)),
+        Chain(replace(long, iterations=1)),
+        Chain(replace(long, initial=MeanField())),
+        Chain(replace(long, initial=MeanField(variances="variational"))),
+        Chain(replace(long, adjusted=False)),
+        Chain(replace(long, minibatches=19, acceptance=None, learning_rate=0.02)),
+        Chain(long, noise=(6.0, 6.0)),
+    )
+    return {f"{LONG}, {change}": way for change, way in zip(CHANGES, changed, strict=True)}
 
 
 def shortened(count: int, scale: float) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ergodic_studies.posteriors.uci_tables import Table
+from ..harness.tables import Table
+from ..posteriors.uci_tables import Table as Data
+from .bnn_cells import Judged
+from .bnn_methods import ALL_ROWS, LONG
 
 PUBLISHED = {
     "paper: HEI": (("-2.17 ± 0.07", "-0.47 ± 0.06", "-2.71 ± 0.03", "-0.71 ± 0.03")),
@@ -21,14 +23,12 @@ PUBLISHED = {
 """Table 5 of the paper, and what others published for one hidden layer of 50: Boston, Yacht, Concrete, Wine."""
 ORDER = ("boston", "yacht", "concrete", "wine")
 
-Row = dict[str, Any]
 
-
-def _of(cells: Sequence[Row], table: str, label: str) -> Row | None:
+def _of(cells: Sequence[Judged], table: str, label: str) -> Judged | None:
     return next((cell for cell in cells if cell["table"] == table and cell["label"] == label), None)
 
 
-def _values(cells: Sequence[Row], table: str, label: str, measure: str = "log_likelihood") -> np.ndarray:
+def _values(cells: Sequence[Judged], table: str, label: str, measure: str = "log_likelihood") -> np.ndarray:
     cell = _of(cells, table, label)
     return np.array([score[measure] for score in cell["scores"]] if cell else [])
 
@@ -40,12 +40,12 @@ def _mean(values: np.ndarray) -> str:
     return f"{values.mean():.2f}{error}"
 
 
-def _seconds(cells: Sequence[Row], table: str, label: str) -> str:
+def _seconds(cells: Sequence[Judged], table: str, label: str) -> str:
     cell = _of(cells, table, label)
     return f"{cell['processor_seconds']:,.0f}" if cell else ""
 
 
-def score_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[str]) -> Row:
+def score_table(cells: Sequence[Judged], tables: Sequence[str], labels: Sequence[str]) -> Table:
     """Table 5: test log-likelihood in the target's own units, mean and standard error over splits; RMSE, coverage."""
     rows: list[list[str]] = []
     for label in labels:
@@ -57,51 +57,52 @@ def score_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[st
         shown = [" / ".join(f"{100 * v.mean():.0f} %" for v in pair) if len(pair[0]) else "" for pair in covered]
         rows.append(["· in 50 and 90 % intervals", *shown])
         rows.append(["· processor seconds", *(_seconds(cells, name, label) for name in tables)])
-        away = [(_of(cells, name, label) or {}).get("away") for name in tables]
+        found = [_of(cells, name, label) for name in tables]
+        away = [None if cell is None else cell.get("away") for cell in found]
         if any(away):
             rows.append(["· networks that ran away", *("" if part is None else f"{part:.1%}" for part in away)])
     for label, values in PUBLISHED.items():
         by_name = dict(zip(ORDER, values, strict=True))
         if labels and set(tables) & set(by_name):
             rows.append([label, *(by_name.get(name, "") for name in tables)])
-    return {
-        "title": "Table 5: test log-likelihood of Bayesian networks",
-        "note": "Mean and standard error over splits, of the mixture over sampled networks, in the target's own units. "
+    return Table.of(
+        "Table 5: test log-likelihood of Bayesian networks",
+        ["", *tables],
+        rows,
+        "Mean and standard error over splits, of the mixture over sampled networks, in the target's own units. "
         "Processor seconds of all splits, cores added up: compiling, tuning and drawing. "
         "Networks that ran away (a weight of 100) are judged as networks of zeros.",
-        "columns": ["", *tables],
-        "rows": rows,
-    }
+    )
 
 
-def difference_table(cells: Sequence[Row], tables: Sequence[str], labels: Sequence[str]) -> Row:
-    """HEI minus every other, split by split: mean, standard error."""
+def difference_table(cells: Sequence[Judged], tables: Sequence[str], labels: Sequence[str]) -> Table:
+    """The long chain minus every other, split by split: mean, standard error."""
     rows = []
     for label in labels:
-        if label == "HEI":
+        if label == LONG:
             continue
         shown = []
         for name in tables:
-            ours, other = _values(cells, name, "HEI"), _values(cells, name, label)
+            ours, other = _values(cells, name, LONG), _values(cells, name, label)
             if not len(ours) or len(ours) != len(other):
                 shown.append("")
                 continue
             gap = ours - other
             shown.append(f"{gap.mean():+.3f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.3f}")
         rows.append([label, *shown])
-    return {
-        "title": "HEI's log-likelihood minus the others', paired over splits",
-        "note": "Mean and standard error of the difference on the same splits.",
-        "columns": ["against", *tables],
-        "rows": rows,
-    }
+    return Table.of(
+        "The long chain's log-likelihood minus the others', paired over splits",
+        ["against", *tables],
+        rows,
+        "Mean and standard error of the difference on the same splits.",
+    )
 
 
-def exact_table(cells: Sequence[Row], exact: str) -> Row:
-    """HEI against long runs on the splits that have one; how far the long runs' chains agree."""
+def exact_table(cells: Sequence[Judged], exact: str) -> Table:
+    """Our chains against long runs on the splits that have one; how far the long runs' chains agree."""
     rows = []
     for long in (cell for cell in cells if cell["label"] == exact):
-        for label in ("HEI", "HEI, appendix"):
+        for label in (LONG, ALL_ROWS):
             ours = _of(cells, long["table"], label)
             if ours is None:
                 continue
@@ -121,11 +122,9 @@ def exact_table(cells: Sequence[Row], exact: str) -> Row:
                         f"{agreed['effective_median']:.0f}",
                     ]
                 )
-    return {
-        "title": "Against long runs of NUTS",
-        "note": "Log-likelihood of test rows; correlation and ratio of predictive standard deviations over test rows. "
-        "R-hat and effective draws of f(x; w) on test rows and of the noise, four chains.",
-        "columns": [
+    return Table.of(
+        "Against long runs of NUTS",
+        [
             "",
             "chain",
             "NUTS",
@@ -136,15 +135,17 @@ def exact_table(cells: Sequence[Row], exact: str) -> Row:
             "NUTS: R-hat, largest",
             "effective draws",
         ],
-        "rows": rows,
-    }
+        rows,
+        "Log-likelihood of test rows; correlation and ratio of predictive standard deviations over test rows. "
+        "R-hat and effective draws of f(x; w) on test rows and of the noise, four chains.",
+    )
 
 
-def ablation_table(cells: Sequence[Row], labels: Sequence[str]) -> Row:
-    """What one change does to HEI, on the same splits."""
+def ablation_table(cells: Sequence[Judged], labels: Sequence[str]) -> Table:
+    """What one change does to the long chain, on the same splits."""
     rows = []
     for cell in (cell for cell in cells if cell["label"] in labels):
-        ours = _of(cells, cell["table"], "HEI")
+        ours = _of(cells, cell["table"], LONG)
         if ours is None:
             continue
         changed = np.array([score["log_likelihood"] for score in cell["scores"]])
@@ -152,7 +153,7 @@ def ablation_table(cells: Sequence[Row], labels: Sequence[str]) -> Row:
         rows.append(
             [
                 cell["table"],
-                cell["label"].removeprefix("HEI, "),
+                cell["label"].removeprefix(f"{LONG}, "),
                 f"{changed.mean():.3f}",
                 f"{(changed - plain).mean():+.3f}",
                 f"{np.mean([score['rmse'] for score in cell['scores']]):.3f}",
@@ -160,23 +161,23 @@ def ablation_table(cells: Sequence[Row], labels: Sequence[str]) -> Row:
                 f"{np.mean(cell['curves']['acceptance']):.2f}",
             ]
         )
-    return {
-        "title": "HEI with one thing changed",
-        "note": "Mean over the first splits; the difference is to HEI on the same ones.",
-        "columns": ["table", "change", "log-likelihood", "difference", "RMSE", "E[log p] at the end", "acceptance"],
-        "rows": rows,
-    }
+    return Table.of(
+        "The long chain with one thing changed",
+        ["table", "change", "log-likelihood", "difference", "RMSE", "E[log p] at the end", "acceptance"],
+        rows,
+        "Mean over the first splits; the difference is to the long chain on the same ones.",
+    )
 
 
-def data_table(tables: Sequence[Table]) -> Row:
+def data_table(tables: Sequence[Data]) -> Table:
     """What is learnt from, and how many test rows were seen in training."""
     rows = [
         [table.name, f"{len(table.y):,}", str(table.X.shape[1]), str(len(table.train_index)), f"{table.copied:.1%}"]
         for table in tables
     ]
-    return {
-        "title": "The data",
-        "note": "A copy is a test row that stands among the training rows too, target and all; mean over splits.",
-        "columns": ["table", "rows", "features", "splits", "copies"],
-        "rows": rows,
-    }
+    return Table.of(
+        "The data",
+        ["table", "rows", "features", "splits", "copies"],
+        rows,
+        "A copy is a test row that stands among the training rows too, target and all; mean over splits.",
+    )

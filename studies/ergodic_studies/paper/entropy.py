@@ -8,10 +8,9 @@ P0's entropy (and with it the floor) at several margins above H(π), to see how 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import jax
 import numpy as np
@@ -20,15 +19,14 @@ from ergodic import targets
 from ergodic.api import fit
 from ergodic.initial import scale_for_entropy
 from ergodic.methods import HEI
-from ergodic.runtime.validation import one_of
 from ergodic.statistics.wasserstein import noise_floor, sliced_wasserstein
 from ergodic.targets.synthetic import GAUSSIAN_COVARIANCE, SYNTHETIC
 
-from ..harness.results import write_results
+from ..harness.study import Report, Run, Study
 
 
 @dataclass(frozen=True)
-class Preset:
+class Size:
     """How much is run."""
 
     draws: int
@@ -38,9 +36,9 @@ class Preset:
 
 
 PRESETS = {
-    "smoke": Preset(draws=1_000, seeds=1, iterations=20, margins=(0.0, 1.25)),
-    "cpu": Preset(draws=10_000, seeds=5),
-    "paper": Preset(draws=10_000, seeds=20),
+    "smoke": Size(draws=1_000, seeds=1, iterations=20, margins=(0.0, 1.25)),
+    "cpu": Size(draws=10_000, seeds=5),
+    "paper": Size(draws=10_000, seeds=20),
 }
 
 
@@ -70,9 +68,9 @@ VARIANTS = {
 }
 
 
-def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Run the study, write figures and ``results.json`` under ``out``, and return the results."""
-    size = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
+def entropy(run: Run[Size]) -> Report:
+    """Section 3.3: the entropy constraint. Two figures of the paper, one of ours, and which claims hold."""
+    size, say = run.size, run.say
     target = targets.get("gaussian")
     truth = target.require_truth()
     floor = noise_floor(target.draw_exact, jax.random.key(999), size.draws)
@@ -83,26 +81,18 @@ def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dic
         say(f"{name:22s} {_words(outcomes[name], truth.expected_logdensity)}")
     margins: dict[float, list[Outcome]] = {}
     for margin in size.margins:
-        entropy = truth.entropy + margin
-        method = replace(VALID, initial_scale=scale_for_entropy(entropy, 2))
+        method = replace(VALID, initial_scale=scale_for_entropy(truth.entropy + margin, 2))
         margins[margin] = [_outcome(method, True, seed, size) for seed in range(size.seeds)]
         say(f"floor = H(π) + {margin:<7.2f} {_words(margins[margin], truth.expected_logdensity)}")
 
-    results = _results(size, outcomes, margins, floor)
-    for claim in results["claims"]:
+    claims = _claims(outcomes, margins, floor)
+    for claim in claims:
         say(("holds:          " if claim["holds"] else "does not hold:  ") + claim["claim"] + ". " + claim["evidence"])
-    _figures(outcomes, margins, truth.expected_logdensity, floor, out)
-    write_results(
-        out,
-        "entropy",
-        f"ergodic reproduce entropy --preset {preset}",
-        {"preset": preset, **asdict(size)},
-        results,
-    )
-    return results
+    _figures(outcomes, margins, truth.expected_logdensity, floor, run.out)
+    return Report(_results(size, outcomes, margins, floor, claims))
 
 
-def _outcome(method: HEI, trained: bool, seed: int, size: Preset) -> Outcome:
+def _outcome(method: HEI, trained: bool, seed: int, size: Size) -> Outcome:
     target = targets.get("gaussian")
     method = replace(method, iterations=size.iterations)
     fit_key, draw_key, exact_key = jax.random.split(jax.random.key(seed), 3)
@@ -126,16 +116,27 @@ def _words(outcomes: list[Outcome], truth: float) -> str:
     return f"E[log π*] at T {value:8.3f} (truth {truth:.3f})   sliced W1 {distance:.3f}"
 
 
-def _results(
-    size: Preset, outcomes: dict[str, list[Outcome]], margins: dict[float, list[Outcome]], floor: float
-) -> dict[str, Any]:
+class Claim(TypedDict):
+    """A claim of the paper, whether it holds here, and the figures that say so."""
+
+    claim: str
+    holds: bool
+    evidence: str
+
+
+def _start_entropies() -> dict[str, float]:
     gaussian = targets.get("gaussian")
-    truth = gaussian.require_truth()
+    return {name: float(HEI(initial_scale=scale).initial(gaussian).entropy()) for name, scale in _STARTS.items()}
+
+
+def _claims(outcomes: dict[str, list[Outcome]], margins: dict[float, list[Outcome]], floor: float) -> list[Claim]:
+    """Every claim of section 3.3, held against what was measured."""
+    truth = targets.get("gaussian").require_truth()
     value = truth.expected_logdensity
     median = {name: _median(group) for name, group in outcomes.items()}
-    error = {name: abs(value - truth.expected_logdensity) for name, (value, _) in median.items()}
+    error = {name: abs(reached - value) for name, (reached, _) in median.items()}
     distance = {name: d for name, (_, d) in median.items()}
-    start_entropy = {name: float(HEI(initial_scale=s).initial(gaussian).entropy()) for name, s in _STARTS.items()}
+    start_entropy = _start_entropies()
     start_value = -0.5 * float(np.trace(np.linalg.inv(GAUSSIAN_COVARIANCE)))  # E[log π*] under N(0, I)
     shrunk = outcomes["invalid, SG trained"]
     trained_start = float(np.median([outcome.curve[0] for outcome in shrunk]))
@@ -144,14 +145,14 @@ def _results(
     spread = np.linalg.eigvalsh(GAUSSIAN_COVARIANCE)
     enough = 0.5 * float(np.sum(np.log(spread.max() / spread)))  # docs/equations.md
 
-    def claim(text: str, holds: bool, evidence: str) -> dict[str, Any]:
+    def claim(text: str, holds: bool, evidence: str) -> Claim:
         return {"claim": text, "holds": bool(holds), "evidence": evidence}
 
     plain, full, stopped = (distance[f"valid, {kind}"] for kind in ("untrained", "trained", "SG trained"))
     bad_plain, bad_stopped = distance["invalid, untrained"], distance["invalid, SG trained"]
     bad_value = median["invalid, SG trained"][0]
     before, after = error["valid, untrained"], error["valid, SG trained"]
-    claims = [
+    return [
         claim(
             "With the valid P0, training speeds convergence",
             after < 0.5 * before and stopped < 0.5 * plain,
@@ -192,24 +193,33 @@ def _results(
             f"{start_value:.4f} against {value:.4f} at the start; {trained_start:.3f} once training has shrunk P0'",
         ),
     ]
+
+
+def _results(
+    size: Size,
+    outcomes: dict[str, list[Outcome]],
+    margins: dict[float, list[Outcome]],
+    floor: float,
+    claims: list[Claim],
+) -> dict[str, object]:
+    truth = targets.get("gaussian").require_truth()
     return {
-        "truth": {"expected_logdensity": value, "entropy": truth.entropy},
-        "initial_entropy": start_entropy,
+        "truth": {"expected_logdensity": truth.expected_logdensity, "entropy": truth.entropy},
+        "initial_entropy": _start_entropies(),
         "noise_floor": floor,
         "variants": {
-            name: {
-                "expected_logdensity": v,
-                "distance": d,
-                "curve": np.median([o.curve for o in outcomes[name]], axis=0),
-            }
-            for name, (v, d) in median.items()
+            name: {**_medians(group), "curve": np.median([o.curve for o in group], axis=0)}
+            for name, group in outcomes.items()
         },
-        "margins": {
-            str(m): {"expected_logdensity": _median(g)[0], "distance": _median(g)[1]} for m, g in margins.items()
-        },
+        "margins": {str(margin): _medians(group) for margin, group in margins.items()},
         "seeds": size.seeds,
         "claims": claims,
     }
+
+
+def _medians(outcomes: list[Outcome]) -> dict[str, float]:
+    value, distance = _median(outcomes)
+    return {"expected_logdensity": value, "distance": distance}
 
 
 def _figures(
@@ -253,3 +263,6 @@ def _figures(
         floor_study(list(margins), [m[0] for m in medians], [m[1] for m in medians], truth_value, floor),
         out / "floor.png",
     )
+
+
+STUDY = Study("entropy", "reproduce", PRESETS, entropy)

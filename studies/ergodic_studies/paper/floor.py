@@ -14,29 +14,26 @@ whatever the floor; so mesquite and ark start at their reference means with thre
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from ergodic import targets
 from ergodic.api import fit
-from ergodic.diagnostics.evidence import Evidence, anneal
+from ergodic.diagnostics.evidence import Evidence, annealed_evidence
 from ergodic.draws import Draws
 from ergodic.methods import HEI
 from ergodic.runtime.data_files import VARIABLE, available
-from ergodic.runtime.validation import one_of
 from ergodic.statistics.wasserstein import noise_floor, sliced_wasserstein
 from ergodic.target import Target
 from ergodic.targets.synthetic import PAPER_SIX
 from ergodic.tuning.entropy import automatic_floor, widen
-from ergodic_studies.posteriors.registry import POSTERIORS
 
-from ..harness.results import write_results
-from .floor_tables import estimate_table, markdown, quality_table
+from ..harness.study import Report, Run, Say, Study
+from ..posteriors.registry import POSTERIORS
+from .floor_tables import Known, Outcome, Studied, estimate_table, quality_table
 
 FROM_PRIOR = ("eight-schools", "hmm", "german-credit")
 FROM_REFERENCE = ("mesquite", "ark")
@@ -44,7 +41,7 @@ _WIDER = 3.0
 
 
 @dataclass(frozen=True)
-class Preset:
+class Size:
     """How much is run."""
 
     targets: tuple[str, ...] = (*PAPER_SIX, *FROM_PRIOR, *FROM_REFERENCE)
@@ -61,44 +58,28 @@ class Preset:
 
 
 PRESETS = {
-    "smoke": Preset(("gaussian", "mesquite"), (0.0, 1.5), 1, 1, 1_000, 500, 10, 100, (200, 100)),
-    "cpu": Preset(),
-    "check": Preset(first_seed=100),  # seeds that the margin was not chosen on
+    "smoke": Size(("gaussian", "mesquite"), (0.0, 1.5), 1, 1, 1_000, 500, 10, 100, (200, 100)),
+    "cpu": Size(),
+    "check": Size(first_seed=100),  # seeds that the margin was not chosen on
 }
 
 
-class Known(NamedTuple):
-    """What is known of a target, exactly or from a long run."""
-
-    entropy: float
-    entropy_error: float
-    expected_logdensity: float
-    noise: float
-    """What chance alone makes of the distance."""
-
-
-class Outcome(NamedTuple):
-    """One fit."""
-
-    floor: float
-    entropy: float
-    """H(P0), tuned."""
-    logdensity_error: float
-    """E[log π*] over the draws, less what it should be."""
-    distance: float
-    """Sliced Wasserstein distance to exact draws; for posteriors the largest error of a mean in reference sds."""
-
-
-def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Run the study, write ``results.json`` and ``tables.md`` under ``out``, and return the results."""
-    size = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
-    names = [name for name in size.targets if name not in POSTERIORS or available(POSTERIORS[name].collection)]
-    if len(names) < len(size.targets):
+def available_of(names: tuple[str, ...], say: Say) -> list[str]:
+    """Those of the targets whose data are at hand; says so where some are left out."""
+    found = [name for name in names if name not in POSTERIORS or available(POSTERIORS[name].collection)]
+    if len(found) < len(names):
         say(f"without {VARIABLE} the posteriors are left out (`ergodic targets` says what it should name)")
+    return found
+
+
+def floor(run: Run[Size]) -> Report:
+    """How far above H(π) the entropy floor should be: estimates of H(π), and the quality of draws by margin."""
+    size = run.size
+    names = available_of(size.targets, run.say)
     results = {}
     for name in names:
         results[name] = _study(name, size)
-        say(_words(name, results[name]))
+        run.say(_words(name, results[name]))
     labels = ["initial", *(f"Ĥ + {margin:g}" for margin in size.margins), "Ĥ + d/2", "covering", "auto"]
     synthetic = [name for name in names if name in PAPER_SIX]
     tables = [
@@ -106,13 +87,10 @@ def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dic
         quality_table(results, labels, synthetic, "distance"),
         quality_table(results, labels, synthetic, "logdensity_error"),
     ]
-    command = f"ergodic reproduce floor --preset {preset}"
-    write_results(out, "floor", command, {"preset": preset, **asdict(size)}, results, tables=tables)
-    (out / "tables.md").write_text("\n\n".join(markdown(table) for table in tables) + "\n")
-    return {"targets": results, "tables": tables}
+    return Report(results, tables, documents=True)
 
 
-def _study(name: str, size: Preset) -> dict[str, Any]:
+def _study(name: str, size: Size) -> Studied:
     target = targets.get(name)
     method = replace(started(target), iterations=size.iterations)
     known = _known(target, method, size)
@@ -122,7 +100,7 @@ def _study(name: str, size: Preset) -> dict[str, Any]:
     for seed in range(size.posterior_seeds if name in POSTERIORS else size.seeds):
         keys = jax.random.split(jax.random.key(size.first_seed + seed), 4)
         start = method.initial(target)
-        pilot, islands = anneal(target, start, keys[3], size.pilots, method.leapfrogs)
+        pilot, islands = annealed_evidence(target, start, keys[3], size.pilots, method.leapfrogs)
         pilots.append(pilot)
         chosen = {"initial": method}
         for margin in size.margins:
@@ -135,19 +113,25 @@ def _study(name: str, size: Preset) -> dict[str, Any]:
             sampler = fit(target, keys[0], configured, progress=False)
             draws = sampler.sample(keys[1], size.posterior_draws if name in POSTERIORS else size.draws, progress=False)
             floor = sampler.record.get("entropy_floor", [_floor_of(target, configured)])[0]
-            error = _mean(draws, draws.logdensity) - known.expected_logdensity
+            error = _mean(draws, draws.logdensity) - known["expected_logdensity"]
             entropy = float(sampler.params.initial.entropy())
             distance = distance_to(target, draws, keys[2])
-            fits.setdefault(label, []).append(Outcome(float(floor), entropy, float(error), distance))
+            outcome: Outcome = {
+                "floor": float(floor),
+                "entropy": entropy,
+                "logdensity_error": float(error),
+                "distance": distance,
+            }
+            fits.setdefault(label, []).append(outcome)
             if label == "auto":
                 again.append((sampler.record["entropy_estimate"][1], sampler.record["entropy_error"][1]))
     return {
         "dim": target.dim,
         "start": float(method.initial(target).entropy()),
-        "known": known._asdict(),
+        "known": known,
         "estimates": [(pilot.entropy, pilot.entropy_error) for pilot in pilots],
         "again": again,
-        "fits": {label: [outcome._asdict() for outcome in group] for label, group in fits.items()},
+        "fits": fits,
     }
 
 
@@ -176,14 +160,20 @@ def _floor_of(target: Target, method: HEI) -> float:
     return float(method.initial(target).entropy())
 
 
-def _known(target: Target, method: HEI, size: Preset) -> Known:
+def _known(target: Target, method: HEI, size: Size) -> Known:
     if target.name in PAPER_SIX:
         truth = target.require_truth()
         noise = noise_floor(target.draw_exact, jax.random.key(999), size.draws)
-        return Known(truth.entropy, 0.0, truth.expected_logdensity, noise)
+        return {
+            "entropy": truth.entropy,
+            "entropy_error": 0.0,
+            "expected_logdensity": truth.expected_logdensity,
+            "noise": noise,
+        }
     particles, temperatures = size.best
     key = jax.random.key(999)
-    best = anneal(target, method.initial(target), key, particles, method.leapfrogs, temperatures=temperatures)[0]
+    start, leapfrogs = method.initial(target), method.leapfrogs
+    best = annealed_evidence(target, start, key, particles, leapfrogs, temperatures=temperatures)[0]
     reference = target.reference
     assert reference is not None
     value = best.expected_logdensity
@@ -191,15 +181,20 @@ def _known(target: Target, method: HEI, size: Preset) -> Known:
         value = reference.expected_logdensity(target.density)[0]
     # the largest of D errors of means, each standard normal over √n
     noise = float(np.sqrt(2 * np.log(2 * len(reference.mean)) / size.posterior_draws))
-    return Known(best.entropy, best.entropy_error, value, noise)
+    return {
+        "entropy": best.entropy,
+        "entropy_error": best.entropy_error,
+        "expected_logdensity": value,
+        "noise": noise,
+    }
 
 
-def _mean(draws: Draws, values: np.ndarray) -> Any:
+def _mean(draws: Draws, values: np.ndarray) -> np.ndarray:
     """The mean over draws where log π* is finite."""
-    return np.mean(values[np.isfinite(draws.logdensity)], axis=0, dtype=np.float64)
+    return np.asarray(np.mean(values[np.isfinite(draws.logdensity)], axis=0, dtype=np.float64))
 
 
-def distance_to(target: Target, draws: Draws, key: Any) -> float:
+def distance_to(target: Target, draws: Draws, key: Array) -> float:
     """Sliced Wasserstein distance to exact draws; for posteriors the largest error of a mean in reference sds."""
     if target.name in PAPER_SIX:
         return sliced_wasserstein(draws.unconstrained, target.draw_exact(key, len(draws)))
@@ -209,10 +204,13 @@ def distance_to(target: Target, draws: Draws, key: Any) -> float:
     return float(np.max(np.abs(mean - reference.mean) / reference.sd))
 
 
-def _words(name: str, result: dict[str, Any]) -> str:
+def _words(name: str, result: Studied) -> str:
     known, (estimate, error) = result["known"], result["estimates"][0]
     distances = ", ".join(
         f"{label}: {np.median([outcome['distance'] for outcome in group]):.3g}"
         for label, group in result["fits"].items()
     )
     return f"{name:14s} H {known['entropy']:.2f}, estimate {estimate:.2f} ± {error:.2f}; distance by floor {distances}"
+
+
+STUDY = Study("floor", "reproduce", PRESETS, floor)

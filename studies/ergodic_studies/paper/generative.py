@@ -1,32 +1,35 @@
 """Section 4.2: deep generative models trained with a chain as the encoder, against its baselines, at equal time.
 
-Table 4 (test log-likelihood), Table 3 right (seconds an epoch), Figures 6b and 6c (convergence on single images), the
+Table 4 (test log-likelihood), Table 3 right (seconds per epoch), Figures 6b and 6c (convergence on single images), the
 likelihood against training time, and pictures. Time is that of one processor (`Budget.clock`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import typer
 
+from ergodic.cli.generative import describe
 from ergodic.datasets import images as image_data
 from ergodic.generative import ErgodicEncoder, VAEEncoder
 from ergodic.generative.likelihood import Annealing
 from ergodic.generative.recipes import recipes
+from ergodic.generative.training import Row
 from ergodic.generative.training_settings import Budget, Recipe, Stage
 from ergodic.runtime.errors import ConfigError, unknown
-from ergodic.runtime.validation import one_of
 
-from ..harness.results import write_results
-from .generative_cells import Cell, Effort
-from .generative_chain import chain_curves
+from ..harness.study import Report, Run, Say, Study
+from ..harness.tables import Figure
+from .generative_cells import Effort, Result, Trial
+from .generative_chain import ChainCurves, chain_curves
 from .generative_tables import likelihood_table, paired_table, timing_table
 from .generative_timing import epoch_seconds
 
@@ -35,8 +38,8 @@ FIGURE = "HEI"
 
 
 @dataclass(frozen=True)
-class Preset:
-    """How much is run."""
+class Size:
+    """How much is run on a data set."""
 
     data: str
     recipes: dict[str, Recipe]
@@ -48,96 +51,96 @@ class Preset:
     shown: int = 5
     """Images of Figure 6."""
     chains: int = 100
-    """An image, there."""
+    """Chains per image, there."""
+    batch: int = 128
+    """Images per iteration of what is timed."""
 
 
-def preset_of(name: str, data: str) -> Preset:
-    """The preset for a data set."""
-    one_of(name, ("smoke", "cpu", "paper"), "preset")
-    small = data == "digits"
-    if name == "smoke":
-        few = {
-            "VAE": Recipe((Stage(VAEEncoder()),), batch=64),
-            "HEI": Recipe((Stage(ErgodicEncoder(steps=3, leapfrogs=2)),), batch=64),
-            "HEI warm": Recipe(
-                (Stage(VAEEncoder()), Stage(ErgodicEncoder(steps=2, leapfrogs=2, start="encoder"))), batch=64
-            ),
-        }
-        epochs = Budget(epochs=1 if small else 0.01)
-        return Preset(data, few, 1, Effort(epochs, (0.5, 1.0), Annealing(20, 1, 4), 8, 4, 50), (2,), 1, 2, 4)
-    if name == "paper":
-        closely = Annealing(1000, 5, 100, acceptance=0.7, schedule="sigmoid", particles=20_000)
-        hours = Effort(Budget(seconds=6 * 3600.0), (0.25, 0.5, 1.0), closely, 10_000, 500, 5000)
-        return Preset(data, recipes(30, 5), 1, hours, (15, 30), 5)
+def _smoke(data: str) -> Size:
+    few = {
+        "VAE": Recipe((Stage(VAEEncoder()),), batch=64),
+        "HEI": Recipe((Stage(ErgodicEncoder(steps=3, leapfrogs=2)),), batch=64),
+        "HEI warm": Recipe(
+            (Stage(VAEEncoder()), Stage(ErgodicEncoder(steps=2, leapfrogs=2, start="encoder"))), batch=64
+        ),
+    }
+    epochs = Budget(epochs=1 if data == "digits" else 0.01)
+    return Size(data, few, 1, Effort(epochs, (0.5, 1.0), Annealing(20, 1, 4), 8, 4, 50), (2,), 1, 2, 4, 64)
+
+
+def _cpu(data: str) -> Size:
     quickly = Annealing(500, 2, 8)
-    if small:
+    if data == "digits":
         minutes = Budget(seconds=120.0, clock="processor")
         effort = Effort(minutes, (0.125, 0.25, 0.5, 1.0), quickly, 300, 100, 1000)
-        return Preset(data, recipes(10, 5), 3, effort, (15, 30), 5)
+        return Size(data, recipes(10, 5), 3, effort, (15, 30), 5)
     hour = Budget(seconds=3600.0, clock="processor")
-    return Preset(data, recipes(10, 5), 1, Effort(hour, (0.5, 1.0), quickly, 100, 20, 1000), (15, 30), 7)
+    return Size(data, recipes(10, 5), 1, Effort(hour, (0.5, 1.0), quickly, 100, 20, 1000), (15, 30), 7)
 
 
-def reproduce(
-    preset: str,
-    out: Path,
-    say: Callable[[str], None] = print,
+def _paper(data: str) -> Size:
+    closely = Annealing(1000, 5, 100, acceptance=0.7, schedule="sigmoid", particles=20_000)
+    hours = Effort(Budget(seconds=6 * 3600.0), (0.25, 0.5, 1.0), closely, 10_000, 500, 5000)
+    return Size(data, recipes(30, 5), 1, hours, (15, 30), 5)
+
+
+PRESETS: dict[str, Callable[[str], Size]] = {"smoke": _smoke, "cpu": _cpu, "paper": _paper}
+"""Sizes by name, each given the data set's name."""
+
+
+def generative(
+    run: Run[Callable[[str], Size]],
     *,
-    data: str = "digits",
-    methods: Sequence[str] | None = None,
-    seeds: Sequence[int] | None = None,
-    collect: bool = False,
-    tell: Callable[[str, dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """Train and judge what is missing, then write tables, figures and ``results.json`` under ``out``.
+    data: Annotated[
+        str, typer.Option(help="digits, mnist or fashion-mnist; `ergodic data list` says what is there.")
+    ] = "digits",
+    methods: Annotated[list[str] | None, typer.Option(help="Some ways of training only; repeatable.")] = None,
+    seeds: Annotated[list[int] | None, typer.Option(help="Some seeds only; repeatable.")] = None,
+    collect: Annotated[bool, typer.Option("--collect", help="Train nothing; tables of what is finished.")] = False,
+) -> Report:
+    """Section 4.2: a chain as the encoder of a deep generative model, against VAE, HVI and HVAE, at equal time.
 
-    Args:
-      methods, seeds: some only, so that several processes may share the work; their results are then not written.
-      collect: train nothing; tables of what is finished.
-      tell: called about every second of training with the cell's name and its latest numbers.
+    A run that was stopped goes on where it was, in the middle of training too, when it is started again with the same
+    --out. With --methods or --seeds the work can be shared between processes; then --collect.
     """
-    size = preset_of(preset, data)
+    size, root, say = run.size(data), run.cells, run.say
     for label in methods or ():
         if label not in size.recipes:
             raise ConfigError(unknown("way of training", label, size.recipes))
-    cells = [
-        _cell(size, label, seed)
+    trials = [
+        _trial(size, label, seed)
         for seed in (range(size.seeds) if seeds is None else seeds)
         for label in (size.recipes if methods is None else methods)
     ]
-    root = out / "cells"
     if collect:
-        missing = [f"{cell.label} (seed {cell.seed})" for cell in cells if not cell.finished(root)]
+        missing = [f"{trial.label} (seed {trial.seed})" for trial in trials if not trial.finished(root)]
         if missing:
             say(f"not finished, so not in the tables: {', '.join(missing)}")
-        cells = [cell for cell in cells if cell.finished(root)]
-    done = []
-    for index, cell in enumerate(cells):
-        name = f"{cell.label}, seed {cell.seed}"
+        trials = [trial for trial in trials if trial.finished(root)]
+    done: list[Result] = []
+    for index, trial in enumerate(trials):
+        name = f"{trial.label}, seed {trial.seed}"
         if "VAE" in size.recipes:
-            cell.inherit(root, _cell(size, "VAE", cell.seed))
-        result = cell.result(root, tell and partial(tell, name))
+            trial.inherit(root, _trial(size, "VAE", trial.seed))
+        result = trial.result(root, partial(_tell, run.status, name))
         done.append(result)
         last = result["marks"][-1]
         say(
-            f"[{index + 1:>2}/{len(cells)}] {name:28s} {last['seconds']:,.0f} s  {last['epochs']:,.1f} epochs  "
+            f"[{index + 1:>2}/{len(trials)}] {name:28s} {last['seconds']:,.0f} s  {last['epochs']:,.1f} epochs  "
             f"log p(y) {last['log_likelihood']:.3f} ± {last['error']:.3f}  ESS {last['effective']:.1f}"
         )
     if not done:
         raise ConfigError(f"nothing under {root} is finished yet")
+    likelihoods = likelihood_table(done, list(size.recipes), size.effort.annealing.chains, data)
     if methods is not None or seeds is not None:
-        return {"tables": [likelihood_table(done, list(size.recipes), size.effort.annealing.chains, data)]}
-    say("measuring seconds an epoch")
-    timing = epoch_seconds(data, size.timing, 5, 128 if preset != "smoke" else 64, size.repeats)
-    tables = [
-        likelihood_table(done, list(size.recipes), size.effort.annealing.chains, data),
-        paired_table(done, list(size.recipes), data),
-        timing_table(timing),
-    ]
+        return Report({}, [likelihoods], whole=False)
+    say("measuring seconds per epoch")
+    timing = epoch_seconds(data, size.timing, 5, size.batch, size.repeats)
+    tables = [likelihoods, paired_table(done, list(size.recipes), data), timing_table(timing)]
     say("drawing figures")
-    figures, curves = _figures(size, cells, done, root, out)
+    figures, curves = _figures(size, trials, done, root, run.out)
     config = {
-        "preset": preset,
+        "preset": run.preset.name,
         "data": data,
         "seeds": size.seeds,
         "budget": asdict(size.effort.budget),
@@ -145,25 +148,27 @@ def reproduce(
         "judged": size.effort.judged,
         "recipes": {label: recipe.describe() for label, recipe in size.recipes.items()},
     }
-    command = f"ergodic reproduce generative --preset {preset} --data {data}" + (" --collect" if collect else "")
-    results = {"cells": [_short(cell) for cell in done], "timing": timing, "chain": curves}
-    write_results(out, "generative", command, config, results, tables=tables, figures=figures)
-    return {"tables": tables, **results}
+    results = {"cells": [_short(result) for result in done], "timing": timing, "chain": curves or {}}
+    return Report(results, tables, figures, config)
 
 
-def _cell(size: Preset, label: str, seed: int) -> Cell:
-    return Cell(size.data, label, size.recipes[label], seed, size.effort)
+def _tell(status: Say, name: str, row: Row) -> None:
+    status(f"{name}: {describe(row)}")
 
 
-def _short(cell: dict[str, Any]) -> dict[str, Any]:
-    """A cell without what is long: values of single images are in its folder."""
-    marks = [{k: v for k, v in mark.items() if k not in ("values", "errors")} for mark in cell["marks"]]
-    return {**{k: v for k, v in cell.items() if k != "recipe"}, "marks": marks}
+def _trial(size: Size, label: str, seed: int) -> Trial:
+    return Trial(size.data, label, size.recipes[label], seed, size.effort)
+
+
+def _short(result: Result) -> dict[str, object]:
+    """A model's result without what is long: values of single images are in its folder."""
+    marks = [{k: v for k, v in mark.items() if k not in ("values", "errors")} for mark in result["marks"]]
+    return {**{k: v for k, v in result.items() if k != "recipe"}, "marks": marks}
 
 
 def _figures(
-    size: Preset, cells: list[Cell], done: list[dict[str, Any]], root: Path, out: Path
-) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    size: Size, trials: list[Trial], done: list[Result], root: Path, out: Path
+) -> tuple[list[Figure], ChainCurves | None]:
     from ..report.likelihoods import against_time, single_images
     from ..report.pictures import image_rows
     from ..report.style import save_figure
@@ -172,20 +177,13 @@ def _figures(
     for label in size.recipes:
         group = [cell["marks"] for cell in done if cell["label"] == label]
         if group:
-            seconds, values = (
-                np.array([[mark[name] for mark in marks] for marks in group]) for name in ("seconds", "log_likelihood")
-            )
-            curves.append((label, seconds, values))
+            seconds = np.array([[mark["seconds"] for mark in marks] for marks in group])
+            curves.append((label, seconds, np.array([[mark["log_likelihood"] for mark in marks] for marks in group])))
     unit = "min" if (size.effort.budget.seconds or 0) > 600 else "s"
     save_figure(against_time(curves, unit), out / "likelihood.png")
-    figures = [
-        {
-            "file": "likelihood.png",
-            "title": "Test log-likelihood against training time",
-            "caption": f"{size.effort.judged} test images, {size.data}; median and range over seeds.",
-        }
-    ]
-    first = {label: next(cell for cell in cells if cell.label == label) for label, _, _ in curves}
+    caption = f"{size.effort.judged} test images, {size.data}; median and range over seeds."
+    figures = [Figure("likelihood.png", "Test log-likelihood against training time", caption)]
+    first = {label: next(trial for trial in trials if trial.label == label) for label, _, _ in curves}
     rows: list[tuple[str, np.ndarray]] = [("test images", data.test[:12].astype(float))]
     for label, cell in first.items():
         kept = cell.model(root)
@@ -196,15 +194,10 @@ def _figures(
         fancy = jax.random.normal(jax.random.key(1), (12, kept.state.decoder.latents()))
         rows.append((f"{label},\nmade up", np.asarray(kept.state.decoder.mean(fancy))))
     save_figure(image_rows(rows, data.shape), out / "pictures.png")
-    figures.append(
-        {
-            "file": "pictures.png",
-            "title": "Reconstructions and samples",
-            "caption": "Mean images of latents inferred for test images, and of latents from the prior; seed 0.",
-        }
-    )
+    caption = "Mean images of latents inferred for test images, and of latents from the prior; seed 0."
+    figures.append(Figure("pictures.png", "Reconstructions and samples", caption))
     if FIGURE not in first:
-        return figures, {}
+        return figures, None
     cell = first[FIGURE]
     kept, encoder = cell.model(root), cell.recipe.stages[-1].encoder
     assert isinstance(encoder, ErgodicEncoder)
@@ -218,14 +211,12 @@ def _figures(
         jax.random.key(3),
         many,
     )
-    save_figure(single_images(found), out / "convergence.png")
-    figures.append(
-        {
-            "file": "convergence.png",
-            "title": "Figures 6b and 6c: convergence on single images",
-            "caption": f"{size.shown} test images, a line each; {many.chains} chains from the prior on the posterior "
-            "of the decoder that HEI trained, with its tuned parameters and with those it began with. Truth: "
-            "annealed importance sampling.",
-        }
+    save_figure(single_images({"tuned": found["tuned"], "untuned": found["untuned"]}), out / "convergence.png")
+    caption = (
+        f"{size.shown} test images, a line each; {many.chains} chains from the prior on the posterior of the decoder "
+        "that HEI trained, with its tuned parameters and with those it began with. Truth: annealed importance sampling."
     )
-    return figures, found
+    return [*figures, Figure("convergence.png", "Figures 6b and 6c: convergence on single images", caption)], found
+
+
+STUDY = Study("generative", "reproduce", PRESETS, generative)

@@ -6,23 +6,53 @@ study that was killed goes on in the middle of a training run.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import jax
 import numpy as np
 
 from ergodic.datasets import images as image_data
-from ergodic.generative.checkpoints import write_checkpoint
-from ergodic.generative.likelihood import Annealing, likelihood_gap, log_likelihood
-from ergodic.generative.training import Trained, read_mark, train
-from ergodic.generative.training_settings import Budget, Recipe
+from ergodic.generative.checkpoints import Checkpoint, write_checkpoint
+from ergodic.generative.likelihood import Annealing, LikelihoodSummary, likelihood_gap, log_likelihood
+from ergodic.generative.training import Row, Trained, read_mark, train
+from ergodic.generative.training_settings import Budget, Recipe, RecipeSettings
 from ergodic.runtime.files import write_atomically
-from ergodic_studies.measures.importance import importance_bound
+
+from ..harness.cells import Cell, name_of
+from ..measures.importance import importance_bound
+
+Tell = Callable[[Row], None]
+
+
+class Mark(LikelihoodSummary, total=False):
+    """A model at a part of its budget, and how likely it makes the test images."""
+
+    mark: float
+    seconds: float
+    iterations: int
+    epochs: float
+    values: list[float]
+    """log p(y) of every image."""
+    errors: list[float]
+    importance_bound: float
+    sandwich: dict[str, float]
+
+
+class Result(TypedDict):
+    """A model: how it was trained, and its marks."""
+
+    data: str
+    label: str
+    seed: int
+    recipe: RecipeSettings
+    budget: dict[str, object]
+    compile_seconds: float
+    history: dict[str, list[float | None]]
+    marks: list[Mark]
 
 
 @dataclass(frozen=True)
@@ -33,7 +63,7 @@ class Effort:
       marks: parts of the budget after which the model is judged; the last is 1.
       judged: test images, the same for all cells.
       simulated: images made up by the model, for the sandwich.
-      importance: draws an image of the importance-weighted bound.
+      importance: draws per image of the importance-weighted bound.
     """
 
     budget: Budget
@@ -45,7 +75,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """What is trained: a recipe, by its label, on images of a data set."""
 
     data: str
@@ -55,13 +85,11 @@ class Cell:
     effort: Effort
 
     def folder(self, root: Path) -> Path:
-        """Where it is kept; the name holds a hash of the settings."""
-        settings = json.dumps([self.recipe.describe(), asdict(self.effort.budget)], sort_keys=True)
-        mark = hashlib.sha256(settings.encode()).hexdigest()[:8]
-        return root / f"{self.data}-{self.label.replace(' ', '_')}-{self.seed}-{mark}"
+        """The folder where it is kept, whose name holds its settings."""
+        return root / name_of((self.data, self.label, self.seed), [self.recipe.describe(), asdict(self.effort.budget)])
 
-    def inherit(self, root: Path, other: Cell) -> None:
-        """Take the first stage from a cell that is nothing but that stage, where it is on disk: it is the same run.
+    def inherit(self, root: Path, other: Trial) -> None:
+        """Take the first stage from a trial that is nothing but that stage, where it is on disk: it is the same run.
 
         And how it was judged: the same models, images and keys.
         """
@@ -77,35 +105,40 @@ class Cell:
                 write_atomically(here / judged.name, judged.read_bytes())
         write_checkpoint(here / "checkpoint", self.recipe.describe(), other.model(root, end))
 
-    def train(self, root: Path, tell: Callable[[dict[str, Any]], None] | None = None) -> Trained:
+    def train(self, root: Path, tell: Tell | None = None) -> Trained:
         """Train, or go on training; at once where it is done."""
         data, key = image_data.load(self.data), jax.random.fold_in(jax.random.key(self.seed), 1)
         return train(
             data.train, self.recipe, self.effort.budget, key, self.folder(root), marks=self.effort.marks, tell=tell
         )
 
-    def model(self, root: Path, mark: float = 1.0) -> Any:
+    def model(self, root: Path, mark: float = 1.0) -> Checkpoint:
         """The training state at a part of the budget."""
         shape = image_data.load(self.data).train.shape
         return read_mark(self.folder(root), f"mark-{mark:g}", self.recipe, shape)
 
-    def judge(self, root: Path, mark: float) -> dict[str, Any]:
-        """log p(y) of test images at a mark; kept with its settings, so that others are judged anew."""
-        settings = json.dumps([asdict(self.effort.annealing), self.effort.judged])
-        name = f"judged-{mark:g}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
-        file = self.folder(root) / f"{name}.json"
-        if file.is_file():
-            return json.loads(file.read_text())
+    def judged(self, root: Path, mark: float) -> Cell[Mark]:
+        """The judgement of the model at a mark: a cell in the trial's folder; other settings judge it anew."""
+        settings = [asdict(self.effort.annealing), self.effort.judged]
+        return Cell(("judged", f"{mark:g}"), settings, partial(self._judge, root, mark))
+
+    def _judge(self, root: Path, mark: float, path: Path) -> Mark:
+        """log p(y) of test images at a mark."""
         data, kept = image_data.load(self.data), self.model(root, mark)
         decoder, key = kept.state.decoder, jax.random.fold_in(jax.random.key(self.seed), 2)
         found = log_likelihood(decoder, data.test[: self.effort.judged], key, self.effort.annealing)
         epoch = len(data.train) // self.recipe.batch
-        result: dict[str, Any] = {
+        summary = found.summary()
+        result: Mark = {
             "mark": mark,
             "seconds": kept.seconds,
             "iterations": int(kept.state.iteration),
             "epochs": int(kept.state.iteration) / epoch,
-            **found.summary(),
+            "images": summary["images"],
+            "log_likelihood": summary["log_likelihood"],
+            "error": summary["error"],
+            "error_over_images": summary["error_over_images"],
+            "effective": summary["effective"],
             "values": np.round(found.value, 4).tolist(),
             "errors": np.round(found.error, 4).tolist(),
         }
@@ -115,10 +148,9 @@ class Cell:
             result["importance_bound"] = float(bound.mean())
         if mark == self.effort.marks[-1] and self.effort.simulated:
             result["sandwich"] = likelihood_gap(decoder, key, self.effort.simulated, self.effort.annealing)._asdict()
-        write_atomically(file, json.dumps(result, indent=1).encode())
         return result
 
-    def result(self, root: Path, tell: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    def result(self, root: Path, tell: Tell | None = None) -> Result:
         """Train and judge at every mark."""
         trained = self.train(root, tell)
         return {
@@ -129,7 +161,7 @@ class Cell:
             "budget": asdict(self.effort.budget),
             "compile_seconds": trained.compile_seconds,
             "history": _thinned(trained.history),
-            "marks": [self.judge(root, mark) for mark in self.effort.marks],
+            "marks": [self.judged(root, mark).result(self.folder(root)) for mark in self.effort.marks],
         }
 
     def finished(self, root: Path) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
+from ..harness.tables import Table
+from .generative_cells import Mark, Result
 from .generative_timing import PAPER as PAPER_SECONDS
+from .generative_timing import Epoch
 
 PAPER = (
     ("VAE (Salimans et al. 2015)", None, None, -83.20, None),
@@ -24,18 +27,19 @@ PAPER = (
 )
 """Table 4: encoder, training hours, epochs, test log-likelihood and ESS."""
 
-Row = dict[str, Any]
+
+Measure = Literal["seconds", "epochs", "error", "error_over_images", "effective"]
 
 
-def _of(cells: Sequence[Row], label: str) -> list[Row]:
+def _of(cells: Sequence[Result], label: str) -> list[Mark]:
     return [cell["marks"][-1] for cell in cells if cell["label"] == label]
 
 
-def _mean(rows: Sequence[Row], name: str) -> float:
+def _mean(rows: Sequence[Mark], name: Measure) -> float:
     return float(np.mean([row[name] for row in rows]))
 
 
-def likelihood_table(cells: Sequence[Row], labels: Sequence[str], chains: int, data: str) -> Row:
+def likelihood_table(cells: Sequence[Result], labels: Sequence[str], chains: int, data: str) -> Table:
     """Table 4: test log-likelihood at the end of the budget, and how far it can be trusted."""
     rows = []
     for label in labels:
@@ -64,22 +68,22 @@ def likelihood_table(cells: Sequence[Row], labels: Sequence[str], chains: int, d
             [f"paper: {name}", *(_plain(v) for v in (hours, epochs)), f"{value:.2f}", "", "", _plain(ess), "", ""]
             for name, hours, epochs, value, ess in PAPER
         ]
-    return {
-        "title": f"Table 4: test log-likelihood, {data}",
-        "note": "log p(y): mean over seeds ± their standard deviation, by annealed importance sampling; error: its "
+    return Table.of(
+        f"Table 4: test log-likelihood, {data}",
+        ["encoder", "hours", "epochs", "log p(y)", "error", "over images", "ESS", "IW", "sandwich"],
+        rows,
+        "log p(y): mean over seeds ± their standard deviation, by annealed importance sampling; error: its "
         f"Monte Carlo error; over images: standard error from the choice of images; ESS of {chains} chains (the "
         "paper's of 100); IW: importance-weighted bound of the encoder; sandwich: upper minus lower bound on images "
         "that the model made up.",
-        "columns": ["encoder", "hours", "epochs", "log p(y)", "error", "over images", "ESS", "IW", "sandwich"],
-        "rows": rows,
-    }
+    )
 
 
 def _plain(value: float | int | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def paired_table(cells: Sequence[Row], labels: Sequence[str], data: str) -> Row:
+def paired_table(cells: Sequence[Result], labels: Sequence[str], data: str) -> Table:
     """Differences between ways of training on the same images: each against the first label."""
     rows = []
     for label in labels[1:]:
@@ -98,16 +102,16 @@ def paired_table(cells: Sequence[Row], labels: Sequence[str], data: str) -> Row:
                 f"{np.mean(images):.3f}",
             ]
         )
-    return {
-        "title": f"log p(y) against {labels[0]}, paired, {data}",
-        "note": "Same test images and seeds, at the end of the budget. Evaluation error: both models' Monte Carlo "
+    return Table.of(
+        f"log p(y) against {labels[0]}, paired, {data}",
+        ["encoder", "difference", "seed by seed", "evaluation error", "over images"],
+        rows,
+        "Same test images and seeds, at the end of the budget. Evaluation error: both models' Monte Carlo "
         "errors together; over images: standard error of the paired difference.",
-        "columns": ["encoder", "difference", "seed by seed", "evaluation error", "over images"],
-        "rows": rows,
-    }
+    )
 
 
-def _pairs(cells: Sequence[Row], first: str, label: str) -> list[tuple[np.ndarray, np.ndarray, float]]:
+def _pairs(cells: Sequence[Result], first: str, label: str) -> list[tuple[np.ndarray, np.ndarray, float]]:
     """Of every seed that both have: the values of ``label``, those of ``first``, and their combined error."""
     by_seed = {name: {c["seed"]: c["marks"][-1] for c in cells if c["label"] == name} for name in (first, label)}
     pairs = []
@@ -121,8 +125,8 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def timing_table(rows: Sequence[Row]) -> Row:
-    """Table 3, right."""
+def timing_table(rows: Sequence[Epoch]) -> Table:
+    """Table 3, right: seconds per epoch in both modes, beside the paper's ratio."""
     shown = []
     for row in rows:
         full, frozen = PAPER_SECONDS.get(row["steps"], (float("nan"), float("nan")))
@@ -136,9 +140,9 @@ def timing_table(rows: Sequence[Row]) -> Row:
                 f"{full / frozen:.1f}",
             ]
         )
-    return {
-        "title": "Table 3, right: seconds an epoch of training with a chain",
-        "note": "5 leapfrogs a transition; both modes in one run, taking turns. Images a second: frozen force.",
-        "columns": ["chain", "full gradient", "frozen force", "ratio", "images a second", "paper's ratio"],
-        "rows": shown,
-    }
+    return Table.of(
+        "Table 3, right: seconds per epoch of training with a chain",
+        ["chain", "full gradient", "frozen force", "ratio", "images a second", "paper's ratio"],
+        shown,
+        "5 leapfrogs per transition; both modes in one run, taking turns. Images per second: frozen force.",
+    )

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ergodic.adapters.arviz import import_arviz
 from ergodic.bnn.network import Data, Network
 from ergodic.bnn.over_splits import over_splits
 from ergodic.bnn.prediction import Mixture
 from ergodic.methods.nuts import NUTS
 from ergodic.methods.peers import lenient
+from ergodic.runtime.arviz import arviz as import_arviz
 from ergodic.runtime.validation import positive_int, settle
 
 from .deep_ensemble import Ensemble

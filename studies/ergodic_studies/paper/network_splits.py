@@ -11,7 +11,8 @@ import numpy as np
 from ergodic.bnn.network import Data, Network
 from ergodic.bnn.prediction import predict, score
 from ergodic.bnn.scaling import Scaling
-from ergodic_studies.posteriors.uci_tables import Split, Table
+
+from ..posteriors.uci_tables import Split, Table
 
 _HELD = 0.1
 """Part of the training rows that choices are made on."""

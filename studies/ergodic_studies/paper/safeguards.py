@@ -12,40 +12,38 @@ its best.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
 from ergodic import targets
-from ergodic.runtime.data_files import VARIABLE, available
-from ergodic.runtime.validation import one_of
+from ergodic.methods import HEI
 from ergodic.targets.synthetic import PAPER_SIX
-from ergodic_studies.measures.bias import squared_bias
-from ergodic_studies.posteriors.registry import POSTERIORS
 
 from ..harness.cells import Cell
-from ..harness.results import write_results
-from .floor import FROM_PRIOR, FROM_REFERENCE, distance_to, started
-from .floor_tables import markdown
-from .safeguards_tables import MEASURES, measure_table, summary_table
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Figure
+from ..measures.bias import squared_bias
+from ..posteriors.registry import POSTERIORS
+from .floor import FROM_PRIOR, FROM_REFERENCE, available_of, distance_to, started
+from .safeguards_tables import MEASURES, Guarded, measure_table, summary_table
 
-SAFEGUARDS: dict[str, dict[str, Any]] = {
+Setting = str | float | bool
+SAFEGUARDS: dict[str, dict[str, Setting]] = {
     "acceptance floor": {"acceptance_floor": 0.8},
     "Rao-Blackwell": {"objective": "rao-blackwell"},
     "early stopping": {"early_stopping": True},
     "SKSD scale": {"scale": "sksd"},
 }
 ALL = {name: value for settings in SAFEGUARDS.values() for name, value in settings.items()}
-VARIANTS = {"plain": {}, **SAFEGUARDS, "all": ALL}
+VARIANTS: dict[str, dict[str, Setting]] = {"plain": {}, **SAFEGUARDS, "all": ALL}
 LONG = 300
 
 
 @dataclass(frozen=True)
-class Preset:
+class Size:
     """How much is run."""
 
     targets: tuple[str, ...] = (*PAPER_SIX, *FROM_PRIOR, *FROM_REFERENCE)
@@ -58,23 +56,35 @@ class Preset:
 
 
 PRESETS = {
-    "smoke": Preset(("gaussian", "mesquite"), 1, 1_000, 500, 10, 20),
-    "cpu": Preset(),
-    "check": Preset(first_seed=100),  # seeds that the safeguards' own settings were not chosen on
+    "smoke": Size(("gaussian", "mesquite"), 1, 1_000, 500, 10, 20),
+    "cpu": Size(),
+    "check": Size(first_seed=100),  # seeds that the safeguards' own settings were not chosen on
 }
 
 
 @dataclass(frozen=True)
-class Guarded(Cell):
+class Trial:
     """One variant on one target with one seed; variants of a seed share their keys."""
 
-    def _run(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    label: str
+    method: HEI
+    target: str
+    seed: int
+    draws: int
+
+    def cell(self) -> Cell[Guarded]:
+        """The trial as a cell."""
+        settings = [self.method.name, asdict(self.method), self.draws]
+        return Cell((self.target, self.label, self.seed), settings, self.run)
+
+    def run(self, path: Path) -> Guarded:
+        """Fit, draw and measure."""
         target = targets.get(self.target)
         fit_key, sample_key, exact_key = jax.random.split(jax.random.key(self.seed), 3)
         sampler = self.method.fit(target, fit_key, progress=False)
         draws = sampler.sample(sample_key, self.draws, progress=False)
         record, inside = sampler.record, draws.unconstrained[np.isfinite(draws.logdensity)]
-        result = {
+        return {
             "label": self.label,
             "target": self.target,
             "seed": self.seed,
@@ -90,20 +100,20 @@ class Guarded(Cell):
             else None,
             "scale": float(record["scale"][0]) if "scale" in record else None,
         }
-        return result, {"acceptance": draws.trace["acceptance"]}
 
 
-def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Run what is missing of the study, then write ``results.json``, ``tables.md`` and a figure under ``out``."""
-    size = PRESETS[one_of(preset, tuple(PRESETS), "preset")]
-    names = [name for name in size.targets if name not in POSTERIORS or available(POSTERIORS[name].collection)]
-    if len(names) < len(size.targets):
-        say(f"without {VARIABLE} the posteriors are left out (`ergodic targets` says what it should name)")
-    done = []
+def safeguards(run: Run[Size]) -> Report:
+    """What HEI's safeguards are worth: each alone and all together against plain EI, on targets that are known.
+
+    A run that was stopped goes on where it was when it is started again with the same --out.
+    """
+    size = run.size
+    names = available_of(size.targets, run.say)
+    done: list[Guarded] = []
     for name in names:
-        ours = [cell.result(out / "cells") for cell in _cells(name, size)]
+        ours = [trial.cell().result(run.cells) for trial in _trials(name, size)]
         done += ours
-        say(_words(name, ours))
+        run.say(_words(name, ours))
     six = [name for name in names if name in PAPER_SIX]
     long = [f"{label}, {size.long}" for label in VARIANTS]
     tables = [
@@ -112,28 +122,24 @@ def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dic
         *(measure_table(done, list(VARIANTS), names, measure) for measure in MEASURES),
         measure_table(done, long, six, "b2_max", f", {size.long} iterations"),
     ]
-    figures = [_figure(done, names, out)]
-    command = f"ergodic reproduce safeguards --preset {preset}"
-    config = {"preset": preset, **asdict(size), "variants": VARIANTS}
-    write_results(out, "safeguards", command, config, {"cells": done}, tables=tables, figures=figures)
-    (out / "tables.md").write_text("\n\n".join(markdown(table) for table in tables) + "\n")
-    return {"cells": done, "tables": tables}
+    config = {**run.preset.config(), "variants": VARIANTS}
+    return Report({"cells": done}, tables, [_figure(done, names, run.out)], config, documents=True)
 
 
-def _cells(name: str, size: Preset) -> list[Cell]:
+def _trials(name: str, size: Size) -> list[Trial]:
     """Every variant of a target, those of one length first."""
     plain, posterior = started(targets.get(name)), name in POSTERIORS
     lengths = {"": size.iterations} if posterior else {"": size.iterations, f", {size.long}": size.long}
     draws = size.posterior_draws if posterior else size.draws
     return [
-        Guarded(label + mark, replace(plain, iterations=iterations, **settings), name, seed, draws)
+        Trial(label + mark, replace(plain, iterations=iterations, **settings), name, seed, draws)  # type: ignore[arg-type]
         for mark, iterations in lengths.items()
         for label, settings in VARIANTS.items()
         for seed in range(size.first_seed, size.first_seed + size.seeds)
     ]
 
 
-def _figure(done: list[dict[str, Any]], names: list[str], out: Path) -> dict[str, str]:
+def _figure(done: list[Guarded], names: list[str], out: Path) -> Figure:
     from ..report.dots import dots
     from ..report.style import save_figure
 
@@ -143,12 +149,15 @@ def _figure(done: list[dict[str, Any]], names: list[str], out: Path) -> dict[str
     }
     save_figure(dots(names, values, r"$b^2_{\max}$", level=0.01), out / "safeguards.png")
     caption = "Bias of second moments by safeguard: median and range over seeds. Below the line counts as converged."
-    return {"file": "safeguards.png", "title": "b2_max by safeguard", "caption": caption}
+    return Figure("safeguards.png", "b2_max by safeguard", caption)
 
 
-def _words(name: str, cells: list[dict[str, Any]]) -> str:
+def _words(name: str, cells: list[Guarded]) -> str:
     medians = {
         label: np.median([cell["b2_max"] for cell in cells if cell["label"] == label])
         for label in dict.fromkeys(cell["label"] for cell in cells)
     }
     return f"{name:14s} b2_max " + ", ".join(f"{label}: {value:.2g}" for label, value in medians.items())
+
+
+STUDY = Study("safeguards", "reproduce", PRESETS, safeguards)

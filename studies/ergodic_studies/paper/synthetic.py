@@ -6,10 +6,8 @@ each cell also has the sliced Wasserstein distance of 20,000 draws to exact ones
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -18,12 +16,12 @@ from ergodic import targets
 from ergodic.chain import ChainParams
 from ergodic.kernels import HMC
 from ergodic.methods import GHMC, HAIS, HEI, HVI, LAPS, NUTS, MeanField, Rejection
-from ergodic.runtime.validation import one_of
 from ergodic.statistics.wasserstein import noise_floor
 from ergodic.targets.synthetic import PAPER_SIX, SYNTHETIC
 
-from ..harness.cells import COMPARED, Cell
-from ..harness.results import write_results
+from ..harness.study import Report, Run, Study
+from ..harness.tables import Figure
+from .synthetic_cells import COMPARED, Compared, Trial
 from .synthetic_tables import method_table, ranking_table, time_table, tuning_table
 from .synthetic_views import chain_view, write_views
 
@@ -31,21 +29,9 @@ WIDE = 3.0
 """Scale of p0 for HAIS: wide enough to hold every target."""
 
 
-@dataclass(frozen=True)
-class Preset:
-    """How much is run. ``few`` gives methods a smaller number of draws in all seeds but the first."""
-
-    methods: dict[str, Any]
-    draws: int
-    seeds: int
-    few: dict[str, int]
-    timing_repeats: int
-    targets: tuple[str, ...] = PAPER_SIX
-
-
-def _methods(smoke: bool = False) -> dict[str, Any]:
+def _methods(smoke: bool = False) -> dict[str, Compared]:
     """Label to method, with the paper's settings; ``smoke`` shortens everything."""
-    methods: dict[str, Any] = {
+    methods: dict[str, Compared] = {
         "HVI": HVI(),
         "HEI": HEI(),
         "GHMC": GHMC(),
@@ -67,30 +53,46 @@ def _methods(smoke: bool = False) -> dict[str, Any]:
     return methods
 
 
-PRESETS: dict[str, Callable[[], Preset]] = {
-    "smoke": lambda: Preset(_methods(smoke=True), 1_000, 1, {}, 1, ("gaussian", "dual-moon")),
-    "cpu": lambda: Preset(_methods(), 100_000, 5, {"HAIS": COMPARED}, 3),
-    "paper": lambda: Preset(_methods(), 100_000, 5, {}, 5),
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    draws: int
+    seeds: int
+    timing_repeats: int
+    few: dict[str, int] = field(default_factory=dict)
+    """Methods with a smaller number of draws in all seeds but the first."""
+    targets: tuple[str, ...] = PAPER_SIX
+    methods: dict[str, Compared] = field(default_factory=_methods)
+
+
+PRESETS = {
+    "smoke": Size(1_000, 1, 1, targets=("gaussian", "dual-moon"), methods=_methods(smoke=True)),
+    "cpu": Size(100_000, 5, 3, {"HAIS": COMPARED}),
+    "paper": Size(100_000, 5, 5),
 }
 
 
-def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Run what is missing of the study, then write tables, figures, views and ``results.json`` under ``out``."""
-    size = PRESETS[one_of(preset, tuple(PRESETS), "preset")]()
-    cells = [
-        Cell(label, _on(method, name), name, seed, size.few.get(label, size.draws) if seed else size.draws)
+def synthetic(run: Run[Size]) -> Report:
+    """Section 4.1: every method on the six targets. Tables 2 and 3 (left), the figures, and the report page.
+
+    A run that was stopped goes on where it was when it is started again with the same --out.
+    """
+    size, say = run.size, run.say
+    trials = [
+        Trial(label, _on(method, name), name, seed, size.few.get(label, size.draws) if seed else size.draws)
         for label, method in size.methods.items()
         for name in size.targets
         for seed in range(size.seeds)
     ]
-    folder = out / "cells"
     done = []
-    for index, cell in enumerate(cells):
-        had = cell.path(folder).with_suffix(".json").is_file()
-        result = cell.result(folder)
+    for index, trial in enumerate(trials):
+        cell = trial.cell()
+        had = cell.finished(run.cells)
+        result = cell.result(run.cells)
         done.append(result)
         say(
-            f"[{index + 1:>3}/{len(cells)}] {cell.label:13s} {cell.target:9s} seed {cell.seed}  "
+            f"[{index + 1:>3}/{len(trials)}] {trial.label:13s} {trial.target:9s} seed {trial.seed}  "
             f"-E log π* {result['estimate']:.3f}  SW {result['distance']:.3f}  "
             f"tune {result['tuning_seconds']:.1f} s  draw {result['sampling_seconds']:.1f} s{'  (kept)' if had else ''}"
         )
@@ -108,16 +110,14 @@ def reproduce(preset: str, out: Path, say: Callable[[str], None] = print) -> dic
         tuning_table(timing),
     ]
     say("drawing figures")
-    figures = _figures(size, cells, folder, out)
-    _views(size, out)
+    figures = _figures(size, trials, run.cells, run.out)
+    _views(size, run.out)
     results = {"cells": done, "noise_floor": floors, "exact": exact, "tuning_seconds_per_100": timing}
-    config = {"preset": preset, "draws": size.draws, "seeds": size.seeds, "methods": list(size.methods)}
-    command = f"ergodic reproduce synthetic --preset {preset}"
-    write_results(out, "synthetic", command, config, results, tables=tables, figures=figures)
-    return {"tables": tables, **results}
+    config = {"preset": run.preset.name, "draws": size.draws, "seeds": size.seeds, "methods": list(size.methods)}
+    return Report(results, tables, figures, config)
 
 
-def _on(method: Any, name: str) -> Any:
+def _on(method: Compared, name: str) -> Compared:
     """A method's settings for one target: only rejection sampling has any, its box."""
     if not isinstance(method, Rejection):
         return method
@@ -126,9 +126,9 @@ def _on(method: Any, name: str) -> Any:
     return replace(method, low=low, high=high, log_bound=entry.log_bound)
 
 
-def tuning_times(size: Preset) -> dict[str, dict[str, float]]:
+def tuning_times(size: Size) -> dict[str, dict[str, float]]:
     """Table 3, left: seconds for 100 tuning iterations of 100 particles, compiled already, interleaved; by target."""
-    candidates: dict[str, Any] = {
+    candidates: dict[str, Compared] = {
         "HVI": HVI(iterations=100),
         "HEI (stop gradient)": HEI(iterations=100),
         "HEI (full gradient)": HEI(iterations=100, gradient="full"),
@@ -147,12 +147,12 @@ def tuning_times(size: Preset) -> dict[str, dict[str, float]]:
     return seconds
 
 
-def _figures(size: Preset, cells: list[Cell], folder: Path, out: Path) -> list[dict[str, str]]:
+def _figures(size: Size, trials: list[Trial], folder: Path, out: Path) -> list[Figure]:
     from ..report.curves import Curve, chain_curves, training_curves
     from ..report.histograms import Panel, histogram_grid
     from ..report.style import save_figure
 
-    first = {(cell.label, cell.target): cell for cell in cells if cell.seed == 0}
+    first = {(trial.label, trial.target): trial for trial in trials if trial.seed == 0}
     number = min(COMPARED, size.draws)
 
     def panels(label: str) -> list[Panel]:
@@ -179,8 +179,8 @@ def _figures(size: Preset, cells: list[Cell], folder: Path, out: Path) -> list[d
     ):
         shown = [label for label in labels if label in size.methods]
         save_figure(histogram_grid([exact, *map(panels, shown)], ["exact", *shown], bins=70), out / file)
-        caption = f"{number:,} draws a panel, seed 0. Under each: -E[log π*], and the sliced Wasserstein distance."
-        figures.append({"file": file, "title": title, "caption": caption})
+        caption = f"{number:,} draws per panel, seed 0. Under each: -E[log π*], and the sliced Wasserstein distance."
+        figures.append(Figure(file, title, caption))
 
     curves, training = [], []
     for name in size.targets:
@@ -202,38 +202,37 @@ def _figures(size: Preset, cells: list[Cell], folder: Path, out: Path) -> list[d
         training.append((title, truth, hvi["record/objective"], hvi["record/final"], hei["record/final"]))
     save_figure(chain_curves(curves), out / "convergence.png")
     save_figure(training_curves(training), out / "training.png")
-    figures += [
-        {
-            "file": "convergence.png",
-            "title": "E[log π*] along the chain (Figure 6a)",
-            "caption": "At t = 0..T, against the exact value.",
-        },
-        {
-            "file": "training.png",
-            "title": "Training (appendix)",
-            "caption": "HVI's bound and E[log π*] over its iterations, HEI's E[log π*], log Z and the exact value.",
-        },
+    return [
+        *figures,
+        Figure("convergence.png", "E[log π*] along the chain (Figure 6a)", "At t = 0..T, against the exact value."),
+        Figure(
+            "training.png",
+            "Training (appendix)",
+            "HVI's bound and E[log π*] over its iterations, HEI's E[log π*], log Z and the exact value.",
+        ),
     ]
-    return figures
 
 
-def _note(cell: Cell, folder: Path) -> str:
-    result = cell.result(folder)
+def _note(trial: Trial, folder: Path) -> str:
+    result = trial.cell().result(folder)
     return f"{result['estimate']:.3f}   SW {result['distance']:.3f}"
 
 
-def _views(size: Preset, out: Path) -> None:
+def _views(size: Size, out: Path) -> None:
+    hei, hvi = size.methods["HEI"], size.methods["HVI"]
+    assert isinstance(hei, HEI) and isinstance(hvi, HVI)
     paths = []
     for name in size.targets:
         target, key = targets.get(name), jax.random.key(5)
-        tuned = size.methods["HEI"].fit(target, key, progress=False)
-        untuned = size.methods["HEI"].untuned(target, key)
-        hvi = size.methods["HVI"].fit(target, key, progress=False)
-        chain = ChainParams(hvi.params.initial, hvi.params.transitions)
+        other = hvi.fit(target, key, progress=False).params
+        chain = ChainParams(other.initial, other.transitions)
         for label, kernel, params in (
-            ("HEI", tuned.method.kernel, tuned.params),
-            ("HEI, not tuned", tuned.method.kernel, untuned.params),
-            ("HVI", HMC(hvi.method.leapfrogs, adjusted=False), chain),
+            ("HEI", hei.kernel, hei.fit(target, key, progress=False).params),
+            ("HEI, not tuned", hei.kernel, hei.untuned(target, key).params),
+            ("HVI", HMC(hvi.leapfrogs, adjusted=False), chain),
         ):
             paths.append(chain_view(name, label, kernel, params, jax.random.key(6)))
     write_views(out, paths)
+
+
+STUDY = Study("synthetic", "reproduce", PRESETS, synthetic)

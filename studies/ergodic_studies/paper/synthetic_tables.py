@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
+
+from ..harness.tables import Table
+from .synthetic_cells import Measured
 
 # Table 2 of the paper: -E[log π*] and seconds for 100,000 draws, targets a to f.
 PAPER = {
@@ -22,10 +24,8 @@ _TIMES = (
 )
 PAPER_TUNING = {"HVI": 2.367, "HEI (stop gradient)": 1.620, "GHMC": 7.100}
 
-Table = dict[str, Any]
 
-
-def _of(cells: list[dict[str, Any]], label: str, target: str) -> list[dict[str, Any]]:
+def _of(cells: list[Measured], label: str, target: str) -> list[Measured]:
     return [cell for cell in cells if cell["label"] == label and cell["target"] == target]
 
 
@@ -37,14 +37,14 @@ def _paper(label: str, index: int, letters: Sequence[str], which: int) -> str:
 
 
 def method_table(
-    cells: list[dict[str, Any]],
+    cells: list[Measured],
     targets: Sequence[str],
     exact: dict[str, float],
     floors: dict[str, float],
     methods: Iterable[str],
 ) -> Table:
     """Table 2: -E[log π*], median and spread over seeds, the paper's figure, and the distance to exact draws."""
-    rows: list[list[Any]] = [["exact", *(f"{exact[name]:.3f}" for name in targets)]]
+    rows: list[list[str]] = [["exact", *(f"{exact[name]:.3f}" for name in targets)]]
     rows.append(["SW noise floor", *(f"{floors[name]:.3f}" for name in targets)])
     for label in methods:
         values, distances, paper = [label], ["  SW"], ["  paper"]
@@ -56,22 +56,22 @@ def method_table(
             distances.append(f"{np.median([cell['distance'] for cell in group]):.3f}")
             paper.append(_paper(label, index, targets, 0))
         rows += [values, distances] + ([paper] if any(paper[1:]) else [])
-    return {
-        "title": "Table 2: estimates of −E[log π*], and sliced Wasserstein distance to exact draws",
-        "note": "Median over seeds ± half the range. SW: sliced Wasserstein distance of 20,000 draws to exact ones. "
+    return Table.of(
+        "Table 2: estimates of −E[log π*], and sliced Wasserstein distance to exact draws",
+        ["", *targets],
+        rows,
+        "Median over seeds ± half the range. SW: sliced Wasserstein distance of 20,000 draws to exact ones. "
         "The paper's figures for (e) and (f) are of targets with another envelope, and are left out.",
-        "columns": ["", *targets],
-        "rows": rows,
-    }
+    )
 
 
 def ranking_table(
-    cells: list[dict[str, Any]], targets: Sequence[str], exact: dict[str, float], floors: dict[str, float]
+    cells: list[Measured], targets: Sequence[str], exact: dict[str, float], floors: dict[str, float]
 ) -> Table:
     """HEI beside HVI: whose error and whose distance is smaller on each target."""
     rows = []
     for name in targets:
-        row: list[Any] = [name]
+        row: list[str] = [name]
         for measure in ("error", "distance"):
             pair = []
             for label in ("HEI", "HVI"):
@@ -81,11 +81,11 @@ def ranking_table(
             row += [f"{pair[0]:.3f}", f"{pair[1]:.3f}", "HEI" if pair[0] < pair[1] else "HVI"]
         rows.append([*row, f"{floors[name]:.3f}"])
     columns = ["target", "|error| HEI", "HVI", "closer", "SW HEI", "HVI", "closer", "SW floor"]
-    return {"title": "HEI against HVI", "note": "Medians over seeds.", "columns": columns, "rows": rows}
+    return Table.of("HEI against HVI", columns, rows, "Medians over seeds.")
 
 
-def time_table(cells: list[dict[str, Any]], targets: Sequence[str], methods: Iterable[str]) -> Table:
-    """Seconds for the first seed: compile, tuning, 100,000 draws; effective draws a second; and HEI's advantage."""
+def time_table(cells: list[Measured], targets: Sequence[str], methods: Iterable[str]) -> Table:
+    """Seconds for the first seed: compile, tuning, 100,000 draws; effective draws per second; and HEI's advantage."""
     rows = []
     first = {(c["label"], c["target"]): c for c in cells if c["seed"] == 0}
     for label in methods:
@@ -112,7 +112,7 @@ def time_table(cells: list[dict[str, Any]], targets: Sequence[str], methods: Ite
         *("method", "target", "compile s", "tuning s", "sampling s", "draws", "effective"),
         *("÷ HEI", "tuned ÷ HEI", "paper s"),
     ]
-    return {"title": "Times, seed 0", "note": _TIMES, "columns": columns, "rows": rows}
+    return Table.of("Times, seed 0", columns, rows, _TIMES)
 
 
 def tuning_table(timing: dict[str, dict[str, float]]) -> Table:
@@ -128,9 +128,9 @@ def tuning_table(timing: dict[str, dict[str, float]]) -> Table:
         ]
         for label, seconds in mean.items()
     ]
-    return {
-        "title": "Table 3, left: tuning time for 100 iterations",
-        "note": "Mean over targets of the median over interleaved repeats; compiled before.",
-        "columns": ["method", "seconds", "ratio to HEI (stop gradient)", "the paper's ratio"],
-        "rows": rows,
-    }
+    return Table.of(
+        "Table 3, left: tuning time for 100 iterations",
+        ["method", "seconds", "ratio to HEI (stop gradient)", "the paper's ratio"],
+        rows,
+        "Mean over targets of the median over interleaved repeats; compiled before.",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ergodic import targets
-from ergodic.chain import ChainParams, path
+from ergodic.chain import ChainParams, Trace, path
+from ergodic.kernels import HMC
+from ergodic.kernels.affine import AffineHMC
 from ergodic.runtime.files import write_atomically
 from ergodic.runtime.programs import compiled
 from ergodic.statistics.wasserstein import noise_floor, sliced_wasserstein
@@ -24,7 +26,32 @@ MEASURED = 4000
 _GRID = 100
 
 
-def target_view(name: str) -> dict[str, Any]:
+class TargetView(TypedDict):
+    """A target's contours: log π* on a grid over a box."""
+
+    title: str
+    box: list[list[float]]
+    shape: list[int]
+    logdensity: list[float]
+    expected_logdensity: float
+
+
+class PathView(TypedDict):
+    """Some runs of a chain at every t, and averages over a larger ensemble."""
+
+    target: str
+    method: str
+    steps: list[int]
+    x: list[list[float]]
+    y: list[list[float]]
+    expected_logdensity: list[float]
+    acceptance: list[float | None]
+    """None at t = 0, before the first transition."""
+    distance: list[float]
+    noise_floor: float
+
+
+def target_view(name: str) -> TargetView:
     """log π* on a grid over the part worth looking at."""
     entry, target = SYNTHETIC[name], targets.get(name)
     (x0, x1), (y0, y1) = entry.view
@@ -39,7 +66,7 @@ def target_view(name: str) -> dict[str, Any]:
     }
 
 
-def chain_view(name: str, label: str, kernel: Any, params: ChainParams, key: Array) -> dict[str, Any]:
+def chain_view(name: str, label: str, kernel: HMC | AffineHMC, params: ChainParams, key: Array) -> PathView:
     """Some runs of a chain, and at every t E[log π*], acceptance and a larger ensemble's distance to exact draws."""
     target = targets.get(name)
     run_key, exact_key, floor_key = jax.random.split(key, 3)
@@ -59,7 +86,7 @@ def chain_view(name: str, label: str, kernel: Any, params: ChainParams, key: Arr
     }
 
 
-def write_views(out: Path, paths: list[dict[str, Any]]) -> Path:
+def write_views(out: Path, paths: list[PathView]) -> Path:
     """Write ``out/views.json``: the paths, and the targets they are of."""
     names = list(dict.fromkeys(view["target"] for view in paths))
     document = {"targets": {name: target_view(name) for name in names}, "paths": paths}
@@ -67,5 +94,7 @@ def write_views(out: Path, paths: list[dict[str, Any]]) -> Path:
     return out / "views.json"
 
 
-def _path(density: Density, kernel: Any, particles: int, params: ChainParams, key: Array) -> Any:
+def _path(
+    density: Density, kernel: HMC | AffineHMC, particles: int, params: ChainParams, key: Array
+) -> tuple[Array, Trace]:
     return path(density.batched, kernel, params, key, particles)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ergodic.target import Truth
@@ -68,7 +69,7 @@ def floor_study(
 
 
 def chain_curves(panels: Sequence[tuple[str, float, Sequence[Curve]]]) -> Figure:
-    """E_{p_t}[log π*] against t, a small panel a target, each with its own truth."""
+    """E_{p_t}[log π*] against t, a small panel per target, each with its own truth."""
     figure, axes = _small_panels(len(panels))
     for axis, (title, truth, curves) in zip(axes, panels, strict=True):
         axis.axhline(truth, color=SOFT, linewidth=1.2, linestyle=":", label="exact")
@@ -101,7 +102,7 @@ def training_curves(panels: Sequence[tuple[str, Truth, np.ndarray, np.ndarray, n
     return figure
 
 
-def _small_panels(count: int) -> tuple[Figure, list[Any]]:
+def _small_panels(count: int) -> tuple[Figure, list[Axes]]:
     columns = min(3, count)
     rows = -(-count // columns)
     figure = new_figure(3.4 * columns, 2.5 * rows)

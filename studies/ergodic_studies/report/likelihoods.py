@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +13,7 @@ _PALETTE = (*COLOURS.values(), INK, "#0093a8", "#b58900", SOFT)
 
 
 def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str = "s") -> Figure:
-    """log p(y) of test images, a line a label (seconds, values over seeds by mark); the band is the seeds' range,
+    """log p(y) of test images, a line per label (seconds, values over seeds by mark); the band is the seeds' range,
     the line their median."""
     figure = new_figure(6.8, 4.0)
     axis = figure.subplots()
@@ -40,17 +39,21 @@ def against_time(curves: Sequence[tuple[str, np.ndarray, np.ndarray]], unit: str
     return figure
 
 
-def single_images(curves: dict[str, Any]) -> Figure:
-    """Figures 6b and 6c: E_{p_t}[log p(x, y)] minus the posterior's, and MMD², a line an image."""
+def single_images(curves: Mapping[str, Sequence[Mapping[str, Sequence[float]]]]) -> Figure:
+    """Figures 6b and 6c: ``"gap"``, E_{p_t}[log p(x, y)] minus the posterior's, and ``"mmd"``; a line per image.
+
+    ``curves`` has those of the ``"tuned"`` and of the ``"untuned"`` chain.
+    """
     figure = new_figure(8.6, 3.4)
     axes = figure.subplots(1, 2)
-    t = np.arange(curves["steps"] + 1)
     for axis, measure, name in zip(axes, ("gap", "mmd"), (r"$E_{p_t} - E_\pi$ of log p(x, y)", "MMD²"), strict=True):
         axis.axhline(0, color=SOFT, linewidth=1.0, linestyle=":")
         for kind, colour in (("untuned", "green"), ("tuned", "blue")):
             for index, row in enumerate(curves[kind]):
                 label = kind if index == 0 else None
-                axis.plot(t, row[measure], color=COLOURS[colour], linewidth=1.1, alpha=0.8, label=label)
+                axis.plot(
+                    range(len(row[measure])), row[measure], color=COLOURS[colour], linewidth=1.1, alpha=0.8, label=label
+                )
         axis.set_xlabel("t, transitions", fontsize=9)
         axis.set_ylabel(name, fontsize=9)
         axis.legend(fontsize=8, frameon=False)

@@ -1,4 +1,4 @@
-"""Marks of several methods in small panels, one a target."""
+"""Marks of several methods in small panels, one per target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mark(NamedTuple):
 
 
 def bias_against_seconds(panels: Mapping[str, Sequence[Mark]], labels: Sequence[str]) -> Figure:
-    """b2_max against seconds, both logarithmic, a panel a target and a mark a method, with the line of convergence."""
+    """b2_max against seconds, both logarithmic, a panel per target, a mark per method, and the line of convergence."""
     colours = [*COLOURS.values(), INK, SOFT]
     styles = {label: (_SHAPES[i % len(_SHAPES)], colours[i % len(colours)]) for i, label in enumerate(labels)}
     panels = {title: marks for title, marks in panels.items() if marks}

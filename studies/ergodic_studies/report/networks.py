@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from .style import COLOURS, INK, new_figure, tidy
 
 
-def along_the_chain(curves: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Figure 7: E_{p_t}[log p(w, y)] over t, tuned and untuned, a panel a table."""
+def along_the_chain(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """Figure 7: E_{p_t}[log p(w, y)] over t, tuned and untuned, a panel per table."""
     figure = new_figure(3.2 * len(curves), 3.0)
     axes = figure.subplots(1, len(curves), squeeze=False)[0]
     for axis, (name, of_table) in zip(axes, curves.items(), strict=True):

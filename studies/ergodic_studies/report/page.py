@@ -1,6 +1,6 @@
 """A run's directory as one HTML file that needs nothing else: no network, no script or font from anywhere.
 
-    results.json   what ran and what came out (see `experiments.results`); ``tables``, ``figures`` and ``claims`` if any
+    results.json   what ran and what came out (see `harness/results.py`); ``tables``, ``figures`` and ``claims`` if any
     views.json     optional: particles of 2-D targets at every t, for the interactive view
     *.png          figures, embedded
 
@@ -20,13 +20,13 @@ import struct
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ergodic.runtime.errors import StorageError
 from ergodic.runtime.files import write_atomically
 
 
-class Cell(NamedTuple):
+class Shown(NamedTuple):
     """What a table shows, and the number in full where that was shortened."""
 
     text: str
@@ -40,7 +40,7 @@ class TableView(NamedTuple):
     note: str
     columns: list[str]
     numeric: list[bool]
-    rows: list[tuple[Cell, ...]]
+    rows: list[tuple[Shown, ...]]
 
 
 class FigureView(NamedTuple):
@@ -188,7 +188,7 @@ def _figure(run: Path, file: str, title: str, caption: str) -> FigureView:
 # Claims, tables, facts ----------------------------------------------------------------------------------------------
 
 
-def _claims(results: Any) -> list[dict[str, Any]]:
+def _claims(results: object) -> list[dict[str, object]]:
     claims = results.get("claims") if isinstance(results, dict) else None
     if not isinstance(claims, list) or not all(isinstance(c, dict) and "claim" in c for c in claims):
         return []
@@ -213,11 +213,11 @@ def _tables(document: dict[str, Any], path: Path) -> list[TableView]:
     return [_table("Results", "", [key.replace("_", " ") for key in keys], rows)]
 
 
-def _flat(row: Any) -> bool:
+def _flat(row: object) -> bool:
     return isinstance(row, dict) and not any(isinstance(value, (dict, list)) for value in row.values())
 
 
-def _table(title: str, note: str, headings: list[str], rows: Sequence[Sequence[Any]]) -> TableView:
+def _table(title: str, note: str, headings: list[str], rows: Sequence[Sequence[object]]) -> TableView:
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in headings]
     if len(columns) != len(headings):
         raise ValueError(f"{len(columns)} cells for {len(headings)} columns")
@@ -228,17 +228,17 @@ def _table(title: str, note: str, headings: list[str], rows: Sequence[Sequence[A
 _NUMBERLIKE = re.compile(r"[<>≈~]?\s*[+−-]?\d[\d.,]*(e[+−-]?\d+)?\s*(±.*|%|\(.*\))?")
 
 
-def _numeric(column: Sequence[Any]) -> bool:
+def _numeric(column: Sequence[object]) -> bool:
     """Whether a column holds numbers, or strings that print one ("1.20 ± 0.03"), and nothing else."""
     cells = [cell for cell in column if cell not in (None, "", "-", "–", "—")]
     return bool(cells) and all(_number(c) or (isinstance(c, str) and _NUMBERLIKE.fullmatch(c)) for c in cells)
 
 
-def _number(cell: Any) -> bool:
+def _number(cell: object) -> TypeGuard[int | float]:
     return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
-def _column(cells: Sequence[Any]) -> list[Cell]:
+def _column(cells: Sequence[object]) -> list[Shown]:
     """A column's cells; where it has fractions, all get the same decimals: three or four digits of the middle one."""
     sizes = sorted(abs(c) for c in cells if isinstance(c, float) and c and math.isfinite(c))
     if not sizes:
@@ -248,25 +248,25 @@ def _column(cells: Sequence[Any]) -> list[Cell]:
     return [_cell(float(cell) if _number(cell) else cell, decimals) for cell in cells]
 
 
-def _cell(value: Any, decimals: int | None) -> Cell:
+def _cell(value: object, decimals: int | None) -> Shown:
     if value is None:
-        return Cell("–")
+        return Shown("–")
     if isinstance(value, bool):
-        return Cell("yes" if value else "no")
+        return Shown("yes" if value else "no")
     if not _number(value):
-        return Cell(str(value))
+        return Shown(str(value))
     if not math.isfinite(value):
-        return Cell({"nan": "NaN", "inf": "∞", "-inf": "−∞"}[str(value)])
+        return Shown({"nan": "NaN", "inf": "∞", "-inf": "−∞"}[str(value)])
     if isinstance(value, int):
         text = f"{value:,}" if abs(value) >= 10_000 else str(value)
     else:
         text = f"{value:.3g}" if decimals is None else f"{value:,.{decimals}f}"
     if text.startswith("-"):
         text = "−" + text[1:] if re.search("[1-9]", text) else text[1:]
-    return Cell(text, repr(value) if isinstance(value, float) else "")
+    return Shown(text, repr(value) if isinstance(value, float) else "")
 
 
-def _facts(value: Any, prefix: str = "") -> list[tuple[str, str]]:
+def _facts(value: object, prefix: str = "") -> list[tuple[str, str]]:
     """A nested object as lines of name and value: ``method.steps``, ``10``."""
     if not isinstance(value, dict):
         return [(prefix, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))] if prefix else []

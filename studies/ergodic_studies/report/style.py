@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -23,8 +23,8 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def tidy(axis: Any) -> None:
-    """Quiet spines and ticks."""
+def tidy(axis: Axes) -> None:
+    """Make an axis quiet: two spines, small ticks."""
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=8, colors=INK)
 

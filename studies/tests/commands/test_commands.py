@@ -6,7 +6,8 @@ import json
 import pytest
 
 from ergodic.cli import main
-from ergodic_studies.commands.studies import show_tables
+from ergodic_studies.commands.tables import show_tables
+from ergodic_studies.harness.tables import Table
 
 
 def run(*words):
@@ -34,14 +35,14 @@ def test_a_preset_that_is_not_there_is_one_clear_line(tmp_path, monkeypatch, cap
 
 
 def test_a_study_s_table_shows_brackets_as_they_are(capsys):
-    show_tables([{"title": "E[x]", "columns": ["", "E[log p]"], "rows": [["a[b]", None], ["c", "[red]1"]]}])
+    show_tables([Table("E[x]", ["", "E[log p]"], [["a[b]", None], ["c", "[red]1"]])])
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("E[x]", "E[log p]", "a[b]", "[red]1"))
 
 
 def test_a_wide_table_is_whole_in_a_pipe(capsys):
     columns = [f"column {i:02d}" for i in range(30)]
-    show_tables([{"title": "wide", "columns": columns, "rows": [["x" * 20] * 30]}])
+    show_tables([Table("wide", columns, [["x" * 20] * 30])])
     shown = capsys.readouterr().out
     assert all(column in shown for column in columns) and shown.count("x" * 20) == 30
 
@@ -50,7 +51,7 @@ def test_the_calibration_runs_and_goes_on_where_it_was(tmp_path, monkeypatch, ca
     from ergodic_studies.bench import calibration
 
     monkeypatch.setattr(calibration, "CASES", calibration.CASES[4:6])
-    monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Preset((2,), (1,), 1_000))
+    monkeypatch.setitem(calibration.PRESETS, "smoke", calibration.Size((2,), (1,), 1_000))
     assert run("bench", "certificate", "--preset", "smoke", "--out", str(tmp_path)) == 0
     assert "chain too short" in capsys.readouterr().out
     rows = json.loads((tmp_path / "results.json").read_text())["results"]

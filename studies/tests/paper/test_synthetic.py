@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from ergodic_studies.harness import cells
-from ergodic_studies.paper.synthetic import PRESETS, reproduce
+from ergodic_studies.paper.synthetic import PRESETS, STUDY
+from ergodic_studies.paper.synthetic_cells import Trial
 
 
 @pytest.fixture(scope="module", params=["one target", pytest.param("two targets", marks=pytest.mark.slow)])
@@ -13,16 +13,16 @@ def run(request, tmp_path_factory):
     smoke = PRESETS["smoke"]
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "one target":
-            patch.setitem(PRESETS, "smoke", lambda: replace(smoke(), targets=("dual-moon",)))
+            patch.setitem(PRESETS, "smoke", replace(smoke, targets=("dual-moon",)))
         out = tmp_path_factory.mktemp("synthetic")
         said = []
-        reproduce("smoke", out, said.append)
+        STUDY.run("smoke", out, said.append)
         yield out, said
 
 
 def test_every_cell_is_filled(run):
     out, said = run
-    preset = PRESETS["smoke"]()
+    preset = PRESETS["smoke"]
     document = json.loads((out / "results.json").read_text())
     found = {(cell["label"], cell["target"]) for cell in document["results"]["cells"]}
     assert found == {(label, name) for label in preset.methods for name in preset.targets}
@@ -35,7 +35,7 @@ def test_every_cell_is_filled(run):
 
 def test_views_are_of_chains_that_start_alike(run):
     views = json.loads((run[0] / "views.json").read_text())
-    assert set(views["targets"]) == set(PRESETS["smoke"]().targets)
+    assert set(views["targets"]) == set(PRESETS["smoke"].targets)
     tuned, untuned = (next(p for p in views["paths"] if p["method"] == name) for name in ("HEI", "HEI, not tuned"))
     assert len(tuned["x"]) == len(tuned["steps"]) == 11
     assert abs(tuned["distance"][-1]) < abs(untuned["distance"][-1])
@@ -47,9 +47,9 @@ def test_a_killed_run_goes_on_where_it_stopped_with_the_same_result(run, monkeyp
     for file in (out / "cells").glob("dual-moon-HEI-*"):  # killed before this cell was done
         file.unlink()
     ran = []
-    real = cells.Cell._run
-    monkeypatch.setattr(cells.Cell, "_run", lambda cell: ran.append((cell.label, cell.target)) or real(cell))
-    reproduce("smoke", out, lambda line: None)
+    real = Trial.run
+    monkeypatch.setattr(Trial, "run", lambda trial, path: ran.append((trial.label, trial.target)) or real(trial, path))
+    STUDY.run("smoke", out, lambda line: None)
     assert ran == [("HEI", "dual-moon")]
     after = json.loads((out / "results.json").read_text())["results"]["cells"]
     for one, two in zip(before, after, strict=True):
@@ -57,9 +57,8 @@ def test_a_killed_run_goes_on_where_it_stopped_with_the_same_result(run, monkeyp
             assert one[measured] == two[measured]
 
 
-def test_a_changed_setting_runs_its_cell_anew(tmp_path):
-    preset = PRESETS["smoke"]()
-    method = preset.methods["HEI"]
-    one = cells.Cell("HEI", method, "gaussian", 0, 100).path(tmp_path)
-    assert one != cells.Cell("HEI", method, "gaussian", 0, 200).path(tmp_path)
-    assert one != cells.Cell("HEI", type(method)(), "gaussian", 0, 100).path(tmp_path)
+def test_a_changed_setting_is_another_cell():
+    method = PRESETS["smoke"].methods["HEI"]
+    one = Trial("HEI", method, "gaussian", 0, 100).cell().name
+    assert one != Trial("HEI", method, "gaussian", 0, 200).cell().name
+    assert one != Trial("HEI", type(method)(), "gaussian", 0, 100).cell().name

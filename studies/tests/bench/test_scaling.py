@@ -7,7 +7,8 @@ import pytest
 
 import ergodic as eg
 from ergodic_studies.bench import family, refinement, scaling
-from ergodic_studies.bench.scaling_points import Point, in_turns
+from ergodic_studies.bench.scaling_points import Point
+from ergodic_studies.harness.processes import ProcessError
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +18,11 @@ def scaled(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         target = eg.targets.get("gaussian")  # one for all points: compiled once
         patch.setattr(Point, "target", lambda _: target)
-        return out, scaling.run(out, "smoke", process=False, say=said.append), said
+        return out, scaling.STUDY.run("smoke", out, said.append, process=False), said
 
 
 def test_scaling_writes_points_tables_and_a_figure(scaled):
-    out, results, said = scaled
+    out, report, said = scaled
     rows = json.loads((out / "results.json").read_text())["results"]["points"]
     assert len(rows) == len(said) == 7 and (out / "scaling.png").stat().st_size > 10_000
     for row in rows:
@@ -30,12 +31,12 @@ def test_scaling_writes_points_tables_and_a_figure(scaled):
             assert row["certificate"] == "passed" and row["certificate_seconds"] > 0
         else:
             assert row["sample_seconds"] > 0 and row["ratio"] > 0 and row["b2_max"] < 0.1
-    for table in results["tables"]:
-        assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"])
+    assert all(table.rows for table in report.tables)
 
 
-def test_a_point_in_a_process_of_its_own_reports_or_says_why_not():
-    assert "no built-in target" in Point("draws", "nonsense").in_process()["error"]
+def test_a_point_in_a_process_of_its_own_reports_or_says_why_not(tmp_path):
+    with pytest.raises(ProcessError, match="no built-in target"):
+        Point("draws", "nonsense").cell().result(tmp_path)
 
 
 def test_the_presets_ask_for_what_the_bars_are_about():
@@ -46,15 +47,9 @@ def test_the_presets_ask_for_what_the_bars_are_about():
     assert all(point.dim < 200 for point in points if point.form == "rotated")
 
 
-def test_in_turns_leaves_the_first_out():
-    calls = []
-    seconds = in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
-    assert calls == ["a", "b"] * 3 and set(seconds) == {"a", "b"}
-
-
 @pytest.mark.slow
 def test_family_benchmark(tmp_path):
-    results = family.run(tmp_path, "smoke", say=lambda _: None)["results"]
+    results = family.STUDY.run("smoke", tmp_path, lambda _: None).results
     assert set(results) == {"windows", "folds", "simulated"} and (tmp_path / "results.json").is_file()
     for row in results.values():
         assert row["members"] == 4 and row["settled"] >= 2 and row["seconds a posterior"] > 0
@@ -63,7 +58,7 @@ def test_family_benchmark(tmp_path):
 
 def test_a_family_is_measured_against_its_members_alone():
     """b2_max is the largest of seven χ²₁/4,000, for exact draws: above 0.008 one time in 500,000."""
-    row = family.measure(family.folds(3), family.Preset(3, 1, 4_000))
+    row = family.measure(family.folds(3), family.Size(3, 1, 4_000))
     assert row["members"] == 3 and row["settled"] >= 2 and row["b2, largest"] < 0.008
     assert row["times faster"] > 0 and row["alone, depth"] > 1
 
@@ -82,14 +77,14 @@ def test_ranks_of_what_is_not_there_are_not_uniform():
 
 
 def test_refinement_benchmark(tmp_path):
-    results = refinement.run(tmp_path, "smoke", say=lambda _: None)
-    row = results["results"]["gaussian"]
+    report = refinement.STUDY.run("smoke", tmp_path, lambda _: None)
+    row = report.results["gaussian"]
     assert row["depth, greedy"] <= row["depth"] and len(row["rows"]) == 2
     assert row["rows"][-1]["greedy"]["memory"] < 0.15 and (tmp_path / "results.json").is_file()
-    assert len(results["tables"][0]["rows"][0]) == len(results["tables"][0]["columns"])
+    assert len(report.tables[0].rows) == 1
 
 
 def test_unknown_presets_are_refused(tmp_path):
     for module in (family, refinement, scaling):
         with pytest.raises(eg.ConfigError, match="preset"):
-            module.run(tmp_path, "huge")
+            module.STUDY.run("huge", tmp_path)

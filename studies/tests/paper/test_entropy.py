@@ -2,12 +2,12 @@ import json
 
 import numpy as np
 
-from ergodic_studies.paper.entropy import reproduce
+from ergodic_studies.paper.entropy import STUDY
 
 
 def test_section_3_3_in_small(tmp_path):
     said = []
-    reproduce("smoke", tmp_path, said.append)
+    STUDY.run("smoke", tmp_path, said.append)
     document = json.loads((tmp_path / "results.json").read_text())
     assert document["command"] == "ergodic reproduce entropy --preset smoke"
     results = document["results"]

@@ -2,37 +2,37 @@
 
 import json
 import math
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic_studies.bench import posterior_cells, posterior_measure
+from ergodic_studies.bench import posterior_cells
 from ergodic_studies.bench.outside import NumPyroNUTS, NutpieNUTS
-from ergodic_studies.bench.posterior_cells import LABELS, Cell, method_of
+from ergodic_studies.bench.posterior_cells import LABELS, Trial, method_of
 from ergodic_studies.bench.posterior_measure import Worth, Yardstick, measure
 from ergodic_studies.bench.posterior_tables import Row, all_tables
-from ergodic_studies.bench.posteriors import BAR, OTHERS, run
+from ergodic_studies.bench.posteriors import BAR, OTHERS, STUDY
 
-TINY = {"names": ["gaussian"], "labels": ["HEI", "meads"], "process": False}
+TINY = {"targets": ["gaussian"], "methods": ["HEI,meads"], "process": False}
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("posteriors")
     said = []
-    return out, run(out, "smoke", **TINY, say=said.append), said
+    return out, STUDY.run("smoke", out, said.append, **TINY), said
 
 
 def test_a_run_writes_cells_tables_and_a_figure(done):
-    out, results, said = done
+    out, report, said = done
     document = json.loads((out / "results.json").read_text())
     assert [cell["label"] for cell in document["results"]["cells"]] == ["HEI", "MEADS"]
     assert len(said) == 2 and (out / "bias.png").stat().st_size > 10_000
-    for table in results["tables"]:
-        assert table["title"] and all(len(row) == len(table["columns"]) for row in table["rows"])
-    independent, correlated = (cell["results"][0] for cell in results["cells"])
+    assert all(table.title and table.rows for table in report.tables)
+    independent, correlated = (cell["results"][0] for cell in report.results["cells"])
     assert independent["kind"] == "independent" and independent["effective"] == independent["draws"] == 1_000
     assert correlated["kind"] == "correlated" and correlated["b2_max"] < 0.05
     for row in (independent, correlated):
@@ -43,38 +43,43 @@ def test_a_run_writes_cells_tables_and_a_figure(done):
 
 
 def test_cells_that_are_there_are_kept_unless_asked_for_again(done, monkeypatch):
-    out, results, _ = done
+    out, report, _ = done
     ran = []
-    monkeypatch.setattr(Cell, "run", lambda cell, file: ran.append(cell.label) or file.write_text(json.dumps(kept)))
-    kept = results["cells"][0]
+    monkeypatch.setattr(Trial, "run", lambda trial, file: ran.append(trial.label) or kept)
+    kept = report.results["cells"][0]
     said = []
-    again = run(out, "smoke", **TINY, say=said.append)
-    assert not ran and all("(kept)" in line for line in said) and again["cells"] == results["cells"]
-    run(out, "smoke", **TINY, again=["hei"], say=said.append)
+    again = STUDY.run("smoke", out, said.append, **TINY)
+    assert not ran and all("(kept)" in line for line in said) and again.results == report.results
+    STUDY.run("smoke", out, said.append, **TINY, again=["hei"])
     assert ran == ["HEI"]
-    run(out, "smoke", **TINY, share=1e9, say=said.append)  # nobody has had that much of a processor
+    STUDY.run("smoke", out, said.append, **TINY, share=1e9)  # nobody has had that much of a processor
     assert ran == ["HEI", "HEI", "MEADS"]
 
 
-def test_other_settings_are_another_cell(tmp_path):
-    one = Cell("gaussian", "HEI").path(tmp_path)
-    assert one == Cell("gaussian", "HEI", limit=3.0).path(tmp_path)
-    assert (
-        len({one, Cell("gaussian", "HEI", seeds=2).path(tmp_path), Cell("gaussian", "HEI", small=True).path(tmp_path)})
-        == 3
-    )
+def test_other_settings_are_another_cell():
+    one = Trial("gaussian", "HEI").cell().name
+    assert one == Trial("gaussian", "HEI", limit=3.0).cell().name
+    others = (Trial("gaussian", "HEI", seeds=2), Trial("gaussian", "HEI", small=True))
+    assert len({one, *(trial.cell().name for trial in others)}) == 3
+
+
+def test_what_is_there_is_collected_whatever_its_seeds(done, tmp_path):
+    out, report, _ = done
+    found = STUDY.run("cpu", out, print, targets=["gaussian"], methods=["HEI"], collect=True)
+    assert found.results["cells"] == report.results["cells"][:1]
+    STUDY.run("smoke", out, print, **TINY)
 
 
 def test_a_seed_that_raises_is_recorded_and_the_others_go_on(tmp_path, monkeypatch):
-    real = posterior_measure.measure
+    real = measure
 
     def broken(target, method, label, seed, *rest):
         if seed == 0:
             raise ValueError("no luck\nat all")
         return real(target, method, label, seed, *rest)
 
-    monkeypatch.setattr(posterior_measure, "measure", broken)
-    cell = Cell("gaussian", "HEI", seeds=2, wanted=500, small=True).result(tmp_path, process=False)
+    monkeypatch.setattr(posterior_cells, "measure", broken)
+    cell = Trial("gaussian", "HEI", seeds=2, wanted=500, small=True).cell(process=False).result(tmp_path)
     assert cell["results"][0] == {"seed": 0, "error": "ValueError: no luck"}
     assert cell["results"][1]["b2_max"] < 1
     row = Row.of(cell)
@@ -84,15 +89,15 @@ def test_a_seed_that_raises_is_recorded_and_the_others_go_on(tmp_path, monkeypat
 
 def test_slow_cells_have_fewer_seeds(tmp_path, monkeypatch):
     monkeypatch.setattr(posterior_cells, "_SLOW", 0.0)
-    cell = Cell("gaussian", "HEI", seeds=5, wanted=500, small=True).result(tmp_path, process=False)
+    cell = Trial("gaussian", "HEI", seeds=5, wanted=500, small=True).cell(process=False).result(tmp_path)
     assert len(cell["results"]) == 3
 
 
 def test_names_are_checked(tmp_path):
     with pytest.raises(eg.ConfigError, match="method of the benchmark"):
-        run(tmp_path, labels=["NUTSS"])
+        STUDY.run("cpu", tmp_path, methods=["NUTSS"])
     with pytest.raises(eg.ConfigError, match="built-in target"):
-        run(tmp_path, names=["gausian"])
+        STUDY.run("cpu", tmp_path, targets=["gausian"])
     assert set(BAR + OTHERS) <= set(eg.targets.names()) and len(BAR) == len(set(BAR)) == 20
     for label in LABELS[1:]:
         assert method_of(label).name == method_of(label, small=True).name == label
@@ -100,11 +105,11 @@ def test_names_are_checked(tmp_path):
 
 @pytest.mark.slow
 def test_a_cell_in_a_process_of_its_own(tmp_path, monkeypatch):
-    cell = Cell("gaussian", "HEI", seeds=1, wanted=500, small=True)
+    cell = Trial("gaussian", "HEI", seeds=1, wanted=500, small=True).cell()
     result = cell.result(tmp_path)
     assert result["stopped"] is None and result["results"][0]["compile_seconds"] > 0
-    monkeypatch.setattr(posterior_cells.sys, "executable", "false")
-    stopped = cell.result(tmp_path)
+    monkeypatch.setattr(sys, "executable", "false")
+    stopped = cell.result(tmp_path, again=True)
     assert stopped["stopped"] and stopped["results"][-1]["error"] and Row.of(stopped) is None
 
 
@@ -156,15 +161,15 @@ def test_the_bars_are_counted():
         cell("funnel", "LAPS", 0.02, 1.0, 1000),
     ]
     bars, seconds, *_ = all_tables(cells, BAR)
-    measured = {row[0]: row[1] for row in reversed(bars["rows"])}
+    measured = {row[0]: row[1] for row in reversed(bars.rows)}
     assert measured["b2_max < 0.01 with 10,000 draws"] == "1 of 2 (not funnel)"
     assert measured["certificates passed at b2_max > 0.05, any seed, any target"] == "1"
     assert measured["faster than every NUTS"] == measured["at least 3 times faster than every NUTS"]
     assert measured["depth below every NUTS"] == "0 of 0"  # only where every one of them was run
     assert measured["depth below LAPS"] == "1 of 2 (not gaussian)"
-    assert [row[1:] for row in seconds["rows"]] == [["3.0 *", "22.0", "4.0"], ["× (3.0)"] * 3]
+    assert [row[1:] for row in seconds.rows] == [["3.0 *", "22.0", "4.0"], ["× (3.0)"] * 3]
     only_peers = all_tables(cells[1:3], BAR)
-    assert only_peers[0]["title"].startswith("Seconds")
+    assert only_peers[0].title.startswith("Seconds")
 
 
 @pytest.mark.parametrize("method", [NumPyroNUTS(warmup=200), NutpieNUTS(warmup=200)], ids=lambda method: method.name)

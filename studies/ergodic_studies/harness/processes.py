@@ -1,0 +1,122 @@
+"""Work in a process of its own: rivals, peers, and whatever must not share compiled programs or memory with others.
+
+`run` starts a command and says what became of it; `call` calls a function of the studies in a new Python process and
+returns what it returned. The called process is this module, run as a script:
+
+    python -m ergodic_studies.harness.processes MODULE:FUNCTION '[arguments as JSON]' FILE
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_LOOK = 0.002
+"""Seconds between two looks at a running process."""
+
+
+class ProcessError(RuntimeError):
+    """A process that failed, or that was killed because it took too long; the message is its last line."""
+
+
+class Finished(NamedTuple):
+    """What became of a process."""
+
+    code: int
+    """The exit code; a negative signal where it was killed."""
+    seconds: float
+    peak_megabytes: float
+    """The most memory that was resident at a time."""
+    output: str
+    errors: str
+
+    def problem(self) -> str | None:
+        """The last line that a process that failed wrote to standard error; None where it did not fail."""
+        if self.code == 0:
+            return None
+        return (self.errors.strip().splitlines() or [f"stopped with code {self.code}"])[-1]
+
+
+def run(
+    command: Sequence[str], *, patience: float | None = None, environment: Mapping[str, str] | None = None
+) -> Finished:
+    """Run a command to its end, or kill it when so many seconds (``patience``) have passed."""
+    began, peak = time.monotonic(), 0.0
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=output, stderr=errors, text=True, env=environment)
+        while process.poll() is None:
+            peak = max(peak, peak_megabytes(process.pid))
+            if patience is not None and time.monotonic() - began > patience:
+                process.kill()
+            time.sleep(_LOOK)
+        seconds = time.monotonic() - began
+        for file in (output, errors):
+            file.seek(0)
+        return Finished(process.returncode, seconds, peak, output.read(), errors.read())
+
+
+def peak_megabytes(process: int | None = None) -> float:
+    """The most memory that a running process (this one when left out) has had resident; 0 where nobody knows.
+
+    It is read from the system's files: what `getrusage` says of a new process counts its parent's memory too.
+    """
+    try:
+        status = Path(f"/proc/{process or 'self'}/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if process is None else 0.0
+    found = re.search(r"VmHWM:\s+(\d+)", status)
+    return 0.0 if found is None else int(found[1]) / 1024
+
+
+def run_python(*words: str, patience: float | None = None) -> Finished:
+    """Run Python with these words; a process that fails, other than by being killed for time, is an error."""
+    finished = run([sys.executable, *words], patience=patience)
+    problem = finished.problem()
+    if problem is not None and not (patience is not None and finished.code == -signal.SIGKILL):
+        raise ProcessError(problem)
+    return finished
+
+
+def call(function: str, arguments: Sequence[object], *, patience: float | None = None) -> object:
+    """What a function, named ``"module:function"``, returns for these arguments in a new process.
+
+    Arguments and result are JSON. No cache of compiled programs is read, so that seconds of compiling are those of a
+    first call.
+
+    Raises:
+      ProcessError: the function raised, or it took more than ``patience`` seconds.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    environment["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        words = [sys.executable, "-m", __name__, function, json.dumps(list(arguments)), str(file)]
+        finished = run(words, patience=patience, environment=environment)
+        if patience is not None and finished.code == -signal.SIGKILL:
+            raise ProcessError(f"killed after {patience:.0f} seconds")
+        problem = finished.problem()
+        if problem is not None:
+            raise ProcessError(problem)
+        return json.loads(file.read_text())
+
+
+def _called(function: str, arguments: str, file: str) -> None:
+    """The new process's part of `call`."""
+    module, _, name = function.partition(":")
+    result = getattr(importlib.import_module(module), name)(*json.loads(arguments))
+    Path(file).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    _called(*sys.argv[1:])
