@@ -47,9 +47,13 @@ class Size:
     repeats: int
     draws: int = 1_000_000
     """Draws whose memory is measured."""
+    particles: int = 10_000
+    """Particles that sampling is timed with."""
+    steps: tuple[int, ...] = (15, 30)
+    """Lengths of the chains whose two gradients are compared."""
 
 
-PRESETS = {"smoke": Size(1, 5_000), "cpu": Size(30)}
+PRESETS = {"smoke": Size(1, 5_000, 200, (2,)), "cpu": Size(30)}
 
 
 def tuning_programs(
@@ -86,11 +90,11 @@ def tuning_cost(repeats: int) -> dict[str, Figures]:
     return out
 
 
-def gradient_ratio(repeats: int) -> dict[str, Figures]:
+def gradient_ratio(repeats: int, lengths: tuple[int, ...]) -> dict[str, Figures]:
     """Full gradient over frozen force where the target's gradient dominates (logistic regression)."""
     target = logistic_regression()
     out = {}
-    for steps in (15, 30):
+    for steps in lengths:
         runs, _ = tuning_programs(target, steps, 5)
         seconds = in_turns(runs, repeats)
         out[f"T={steps}"] = {**seconds, "ratio": seconds["full"] / seconds["frozen-force"]}
@@ -123,9 +127,9 @@ def tuning_memory() -> Figures:
     }
 
 
-def sampling_cost(repeats: int) -> Figures:
+def sampling_cost(repeats: int, particles: int) -> Figures:
     """sample() against T L + 1 bare batched gradients of the same target and batch."""
-    target, particles = logistic_regression(), 10_000
+    target = logistic_regression()
     key = jax.random.key(0)
     method = eg.HEI(steps=10, leapfrogs=5, initial_scale=0.1)
     sampler = method.untuned(target, key)
@@ -191,9 +195,9 @@ def core(
     measures: dict[str, Callable[[], object]] = {
         "import": import_time,
         "tuning iteration / simulation": partial(tuning_cost, size.repeats * 10),
-        "full / frozen-force": partial(gradient_ratio, size.repeats),
+        "full / frozen-force": partial(gradient_ratio, size.repeats, size.steps),
         "tuning memory, bytes": tuning_memory,
-        "sampling / bare gradients": partial(sampling_cost, 5),
+        "sampling / bare gradients": partial(sampling_cost, 5, size.particles),
         "one million draws": partial(memory_of_sampling, size.draws),
     }
     results = {}

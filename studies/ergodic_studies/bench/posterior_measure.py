@@ -20,6 +20,7 @@ from jaxtyping import Array
 
 from ergodic.draws import Draws
 from ergodic.methods import GEI, HEI, LAPS, MEADS, NUTS, ChEES, Pathfinder
+from ergodic.protocols import Correlated
 from ergodic.runtime.arviz import ess
 from ergodic.sampler import Sampler
 from ergodic.statistics.wasserstein import sliced_wasserstein
@@ -30,8 +31,6 @@ from .outside import NumPyroNUTS, NutpieNUTS, Running
 
 Rival = GEI | HEI | NUTS | ChEES | MEADS | LAPS | Pathfinder | NumPyroNUTS | NutpieNUTS
 """A method of the benchmark."""
-_CHAINS = (NUTS, ChEES, MEADS, LAPS, NumPyroNUTS, NutpieNUTS)
-"""Those whose draws are chains."""
 SIZES = (1_000, 10_000, 100_000)
 _PROBE = 2_000
 """Draws of a first look at how fast chains mix."""
@@ -174,7 +173,7 @@ class Worth(NamedTuple):
 def _draw(sampler: Sampler | Running, key: Array, wanted: int, seconds: float) -> Worth:
     """Draw until ``wanted`` effective ones are there, or the seconds are up; at least one probe is made."""
     method = sampler.method
-    chains = method.chains if isinstance(method, _CHAINS) else None
+    chains = method.chains if isinstance(method, Correlated | NumPyroNUTS | NutpieNUTS) else None
     block = wanted if chains is None else max(_PROBE, _PROBE_STEPS * chains)
     chunk = None if chains is None else block
     draws = sampler.sample(key, block, chunk=chunk, progress=False)

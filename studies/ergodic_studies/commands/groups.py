@@ -46,6 +46,13 @@ def _option(name: str, annotation: object, default: object) -> inspect.Parameter
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+def found_at(place: str) -> Study | Callable[..., None]:
+    """The study, or the function that is a command as it is, at ``"module:name"`` of the studies; imported now."""
+    module, _, name = place.partition(":")
+    found: Study | Callable[..., None] = getattr(importlib.import_module(f"ergodic_studies.{module}"), name)
+    return found
+
+
 def group(summary: str, places: Mapping[str, str]) -> typer.Typer:
     """A group of commands from ``"module:name"`` of each: a study, or a function that is a command as it is."""
 
@@ -60,8 +67,7 @@ def group(summary: str, places: Mapping[str, str]) -> typer.Typer:
             """The command of that name, imported now."""
             if cmd_name not in places:
                 return None
-            module, _, name = places[cmd_name].partition(":")
-            found = getattr(importlib.import_module(f"ergodic_studies.{module}"), name)
+            found = found_at(places[cmd_name])
             app = typer.Typer(add_completion=False)
             app.command(cmd_name)(command_of(found) if isinstance(found, Study) else found)
             command = typer.main.get_command(app)
