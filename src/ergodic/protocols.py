@@ -32,6 +32,7 @@ from jaxtyping import Array, Float, PyTree
 
 from .runtime.drawing import Batch, Columns, Kind, ahead, default_chunk
 from .runtime.programs import compiled
+from .runtime.validation import Rule, settle
 
 if TYPE_CHECKING:
     from .family import Family
@@ -126,6 +127,13 @@ class Method(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    """How settings are checked whose type does not tell it (`runtime.validation.settle`); a subclass adds its own."""
+
+    def __post_init__(self) -> None:
+        """Check the settings. A method with more to check calls this first."""
+        parts = (vars(part).get("rules", {}) for part in reversed(type(self).__mro__))
+        settle(self, **{name: rule for part in parts for name, rule in part.items()})
 
     @abstractmethod
     def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:

@@ -15,6 +15,7 @@ Hoffman, Radul & Sountsov 2021, AISTATS.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,7 +28,7 @@ from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
-from ..runtime.validation import positive_float, positive_int, settle
+from ..runtime.validation import Rule
 from ..target import Density, Target
 from .peers import AdaptationRow, Adapted, blackjax, fraction, hamiltonian_batch, lenient
 
@@ -67,15 +68,10 @@ class ChEES(Adapted):
 
     name: ClassVar[str] = "ChEES"
     title: ClassVar[str] = "ChEES-HMC, many chains (Hoffman, Radul & Sountsov; BlackJAX)"
+    rules: ClassVar[Mapping[str, Rule]] = {"target_acceptance": fraction}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("chains", "warmup", "max_leapfrogs"), positive_int),
-            **dict.fromkeys(("learning_rate", "step_size"), positive_float),
-            target_acceptance=fraction,
-        )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for ChEES: it learns from how they differ")
 

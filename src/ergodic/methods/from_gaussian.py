@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..initial import DiagonalGaussian, starting
 from ..protocols import Method
-from ..runtime.validation import finite_float, numbers, optional, positive_float, settle
+from ..runtime.validation import Rule, finite_float, numbers, optional, positive_float
 from ..target import Target
 
 
@@ -21,13 +23,10 @@ class FromGaussian(Method):
 
     initial_mean: float | tuple[float, ...] | None = field(default=None, kw_only=True)
     initial_scale: float | tuple[float, ...] | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            initial_mean=optional(numbers(finite_float)),
-            initial_scale=optional(numbers(positive_float)),
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "initial_mean": optional(numbers(finite_float)),
+        "initial_scale": optional(numbers(positive_float)),
+    }
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """The Gaussian, for a target."""

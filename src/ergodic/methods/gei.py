@@ -17,6 +17,7 @@ L_t are the family's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -37,7 +38,7 @@ from ..runtime.drawing import Batch, Kind
 from ..runtime.errors import ConfigError, TargetError
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
-from ..runtime.validation import boolean, optional, positive_int, settle
+from ..runtime.validation import Rule
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.greedy_settings import GreedySettings, details_of
@@ -91,15 +92,7 @@ class GEI(Annealable, Familial):
     name: ClassVar[str] = "GEI"
     title: ClassVar[str] = "Greedy ergodic inference: a chain that tunes itself (the default)"
     kernel: ClassVar[AffineHMC] = AffineHMC()
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            **dict.fromkeys(("particles", "steps", "pilot"), positive_int),
-            anneal=optional(boolean),
-            certify=boolean,
-            details=details_of,
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {"details": details_of}
 
     def starts(self, target: Target) -> list[DiagonalGaussian]:
         """Where the pilot may start, from wide to narrow: the prior, where there is one, and N(0, s²)."""

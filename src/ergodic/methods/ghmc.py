@@ -9,6 +9,7 @@ iterations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -22,7 +23,7 @@ from ..protocols import Correlated, Fact, FixedShapes
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import finite_float, numbers, positive_float, positive_int, settle
+from ..runtime.validation import Rule, finite_float, numbers, positive_float
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, maximise
@@ -78,19 +79,15 @@ class GHMC(FixedShapes, Correlated):
 
     name: ClassVar[str] = "GHMC"
     title: ClassVar[str] = "Generalized HMC / L2HMC (Levy et al. 2018)"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "initial_mean": numbers(finite_float),
+        "initial_scale": numbers(positive_float),
+        "mask_seed": check_seed,
+        "adam": check_adam,
+    }
 
     def __post_init__(self) -> None:
-        counts = ("chains", "leapfrogs", "iterations", "burn_in", "hidden", "decay_every")
-        amounts = ("step_size", "jump_scale", "learning_rate", "decay")
-        settle(
-            self,
-            **dict.fromkeys(counts, positive_int),
-            **dict.fromkeys(amounts, positive_float),
-            initial_mean=numbers(finite_float),
-            initial_scale=numbers(positive_float),
-            mask_seed=_seed,
-            adam=check_adam,
-        )
+        super().__post_init__()
         if self.decay > 1:
             raise ConfigError(f"decay must be at most 1, not {self.decay}")
 
@@ -177,7 +174,8 @@ def _burn_in(density: Density, method: GHMC, params: GHMCParams, key: Array) -> 
     return params._replace(state=state)
 
 
-def _seed(value: object, what: str) -> int:
+def check_seed(value: object, what: str) -> int:
+    """A whole number that a generator of 32 bits can be started with."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
         raise ConfigError(f"{what} must be a whole number from 0 to 2**32 - 1, not {value!r}")
     return value

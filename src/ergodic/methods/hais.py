@@ -13,7 +13,7 @@ leapfrogs, acceptance about 0.7);
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,7 +27,7 @@ from ..kernels.annealed import REFRESHMENTS, Annealed, annealed_move, annealed_r
 from ..protocols import Bidirectional, Fact, FixedShapes
 from ..runtime.drawing import Batch, Kind
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import choice, positive_float, positive_int, settle
+from ..runtime.validation import Rule, choice
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
@@ -85,16 +85,7 @@ class HAIS(FromGaussian, FixedShapes, Bidirectional):
 
     name: ClassVar[str] = "HAIS"
     title: ClassVar[str] = "Hamiltonian annealed importance sampling (Sohl-Dickstein & Culpepper 2012)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("temperatures", "leapfrogs", "pilots", "particles"), positive_int),
-            **dict.fromkeys(("acceptance", "step_size"), positive_float),
-            refresh=choice(*REFRESHMENTS),
-            schedule=choice("linear", "sigmoid"),
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {"refresh": choice(*REFRESHMENTS), "schedule": choice("linear", "sigmoid")}
 
     def depth(self, params: PyTree) -> int:
         """The gradients that one draw costs."""

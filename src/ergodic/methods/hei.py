@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,7 +37,7 @@ from ..protocols import Fact, FixedShapes, Hamiltonian
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost, Stopwatch
-from ..runtime.validation import boolean, choice, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import Rule, choice, optional
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.acceptance import AcceptanceFloor, check_acceptance
@@ -99,25 +100,18 @@ class HEI(FromGaussian, FixedShapes, Hamiltonian):
 
     name: ClassVar[str] = "HEI"
     title: ClassVar[str] = "Hamiltonian ergodic inference (Zhang & Hernández-Lobato)"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "entropy_floor": check_floor,
+        "constraint": choice(*CONSTRAINTS),
+        "gradient": choice(*GRADIENTS),
+        "adam": check_adam,
+        "objective": choice(*OBJECTIVES),
+        "acceptance_floor": optional(check_acceptance),
+        "scale": optional(choice(*SCALES)),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("steps", "leapfrogs", "iterations", "particles"), positive_int),
-            learning_rate=positive_float,
-            tune_initial=boolean,
-            entropy_floor=check_floor,
-            constraint=choice(*CONSTRAINTS),
-            gradient=choice(*GRADIENTS),
-            adjusted=boolean,
-            step_size=numbers(positive_float, 2),
-            adam=check_adam,
-            objective=choice(*OBJECTIVES),
-            acceptance_floor=optional(check_acceptance),
-            early_stopping=boolean,
-            scale=optional(choice(*SCALES)),
-        )
         if self.step_size[0] > self.step_size[1]:
             raise ConfigError(f"step_size must be a range (low, high) with low <= high, not {self.step_size}")
         if self.objective == "rao-blackwell" and not self.adjusted:

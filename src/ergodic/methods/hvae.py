@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +17,7 @@ from ..kernels.ensemble import BatchedDensity
 from ..protocols import Fact, FixedShapes, Independent
 from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
-from ..runtime.validation import choice, positive_float, positive_int, settle
+from ..runtime.validation import Rule, choice
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
@@ -55,16 +56,7 @@ class HVAE(FromGaussian, FixedShapes, Independent):
 
     name: ClassVar[str] = "HVAE"
     title: ClassVar[str] = "Hamiltonian VI with one momentum (Caterini et al. 2018)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("leapfrogs", "iterations", "particles"), positive_int),
-            **dict.fromkeys(("temperature", "learning_rate", "step_size"), positive_float),
-            tempering=choice(*TEMPERINGS),
-            adam=check_adam,
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {"tempering": choice(*TEMPERINGS), "adam": check_adam}
 
     def depth(self, params: PyTree) -> int:
         """K + 1: the gradients that one draw costs."""

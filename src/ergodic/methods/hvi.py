@@ -6,6 +6,7 @@ auxiliary reverse model (`tuning/hvi_elbo.py`). 1,000 iterations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from ..kernels import HMC
 from ..protocols import Fact, FixedShapes, Independent
 from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
-from ..runtime.validation import boolean, numbers, positive_float, positive_int, settle
+from ..runtime.validation import Rule
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
@@ -52,17 +53,7 @@ class HVI(FromGaussian, FixedShapes, Independent):
 
     name: ClassVar[str] = "HVI"
     title: ClassVar[str] = "Hamiltonian variational inference (Salimans et al. 2015)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("steps", "leapfrogs", "hidden", "iterations", "particles"), positive_int),
-            learning_rate=positive_float,
-            tune_initial=boolean,
-            step_size=numbers(positive_float, 2),
-            adam=check_adam,
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {"adam": check_adam}
 
     def depth(self, params: PyTree) -> int:
         """T L + 1: the gradients that one draw costs."""

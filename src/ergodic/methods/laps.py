@@ -35,7 +35,6 @@ from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
-from ..runtime.validation import positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from .peers import AdaptationRow, Adapted, blackjax, lenient
@@ -79,10 +78,6 @@ class LAPS(Adapted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("chains", "unadjusted", "adjusted"), positive_int),
-        )
         if self.chains < 2:
             raise ConfigError("chains must be at least 2 for LAPS: it learns from their averages")
         if self.unadjusted < 10:

@@ -24,7 +24,6 @@ from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
-from ..runtime.validation import positive_int, settle
 from ..target import Density, Target
 from .peers import AdaptationRow, Adapted, blackjax, hamiltonian_batch, lenient
 
@@ -62,10 +61,6 @@ class MEADS(Adapted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("chains", "folds", "warmup"), positive_int),
-        )
         if self.chains % self.folds or self.chains < 2 * self.folds:
             raise ConfigError(
                 f"chains must be a multiple of folds, with at least 2 in each, not {self.chains} in {self.folds} folds"

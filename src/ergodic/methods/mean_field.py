@@ -5,6 +5,7 @@ The cheapest baseline, and P0 without a chain: what ergodic inference starts fro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from ..initial import DiagonalGaussian
 from ..protocols import FixedShapes, Independent
 from ..runtime.drawing import Batch
 from ..runtime.programs import Stopwatch
-from ..runtime.validation import positive_float, positive_int, settle
+from ..runtime.validation import Rule
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, train
@@ -40,16 +41,7 @@ class MeanField(FromGaussian, FixedShapes, Independent):
 
     name: ClassVar[str] = "MeanField"
     title: ClassVar[str] = "mean-field variational inference"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle(
-            self,
-            iterations=positive_int,
-            particles=positive_int,
-            learning_rate=positive_float,
-            adam=check_adam,
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {"adam": check_adam}
 
     def begin(self, target: Target, key: Array) -> DiagonalGaussian:
         """The Gaussian before tuning."""

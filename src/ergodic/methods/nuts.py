@@ -11,6 +11,7 @@ Hoffman & Gelman 2014, JMLR 15; multinomial draws after Betancourt 2017, arXiv:1
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -21,7 +22,7 @@ from jaxtyping import Array, Float, PyTree
 from ..initial import DiagonalGaussian
 from ..protocols import Fact
 from ..runtime.drawing import Batch
-from ..runtime.validation import positive_int, settle
+from ..runtime.validation import Rule
 from ..target import Density, Target
 from .peers import AdaptationRow, Adapted, blackjax, fraction, hamiltonian_batch, lenient
 
@@ -54,14 +55,7 @@ class NUTS(Adapted):
 
     name: ClassVar[str] = "NUTS"
     title: ClassVar[str] = "No-U-turn sampler, window adaptation (Hoffman & Gelman; BlackJAX)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("chains", "warmup", "max_doublings"), positive_int),
-            target_acceptance=fraction,
-        )
+    rules: ClassVar[Mapping[str, Rule]] = {"target_acceptance": fraction}
 
     def begin(self, target: Target, key: Array) -> NUTSParams:
         """The parameters before any tuning; also their shapes, for reading a file."""

@@ -27,7 +27,6 @@ from ..protocols import Fact, FixedShapes, Independent
 from ..runtime.drawing import Batch, Kind
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import positive_int, settle
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
@@ -61,13 +60,6 @@ class Pathfinder(FromGaussian, FixedShapes, Independent):
 
     name: ClassVar[str] = "Pathfinder"
     title: ClassVar[str] = "Multi-path Pathfinder, importance-weighted (Zhang et al.; BlackJAX)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("paths", "elbo_draws", "iterations", "history"), positive_int),
-        )
 
     def begin(self, target: Target, key: Array) -> PathfinderParams:
         """P0 on every path; also the shapes of what is fitted, for reading a file."""

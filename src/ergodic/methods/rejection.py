@@ -7,7 +7,7 @@ box*. What lies outside is lost; the paper's "ground truth" of -E[log π*] is lo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -20,7 +20,7 @@ from ..protocols import FixedShapes
 from ..runtime.drawing import Batch, Columns, Kind
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import finite_float, numbers, optional, positive_int, settle
+from ..runtime.validation import Rule, finite_float, numbers, optional
 from ..sampler import Sampler
 from ..target import Density, Target
 
@@ -53,10 +53,14 @@ class Rejection(FixedShapes):
 
     name: ClassVar[str] = "Rejection"
     title: ClassVar[str] = "rejection sampling on a box"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "low": numbers(finite_float),
+        "high": numbers(finite_float),
+        "log_bound": optional(finite_float),
+    }
 
     def __post_init__(self) -> None:
-        rule = numbers(finite_float)
-        settle(self, low=rule, high=rule, log_bound=optional(finite_float), proposals=positive_int)
+        super().__post_init__()
         if np.any(np.asarray(self.low) >= np.asarray(self.high)):
             raise ConfigError(f"low must be below high in every coordinate, not {self.low} and {self.high}")
 

@@ -16,6 +16,7 @@ set a preconditioner, which is then held:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,7 +28,7 @@ from ..protocols import Correlated, Fact, FixedShapes
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import boolean, finite_float, positive_float, positive_int, settle
+from ..runtime.validation import Rule, finite_float
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.checks import require_usable
@@ -77,16 +78,10 @@ class SGHMC(FromGaussian, FixedShapes, Correlated):
 
     name: ClassVar[str] = "SGHMC"
     title: ClassVar[str] = "stochastic-gradient HMC (Chen et al. 2014), also scale-adapted (Springenberg et al. 2016)"
+    rules: ClassVar[Mapping[str, Rule]] = {"noise": finite_float}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle(
-            self,
-            **dict.fromkeys(("step_size", "friction"), positive_float),
-            **dict.fromkeys(("chains", "burn_in", "thin"), positive_int),
-            noise=finite_float,
-            scale_adapted=boolean,
-        )
         if not 0 <= self.noise < self.friction <= 1:
             raise ConfigError(f"0 <= noise < friction <= 1 must hold, not noise={self.noise}, friction={self.friction}")
 

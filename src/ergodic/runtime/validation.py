@@ -7,7 +7,8 @@ that NumPy scalars, arrays and lists become numbers and tuples that hash, compar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TypeVar, cast, overload
 
 import jax
@@ -22,9 +23,15 @@ Rule = Callable[[object, str], object]
 
 
 def settle(config: object, **rules: Rule) -> None:
-    """Replace each named field of a frozen dataclass by its checked value."""
-    for name, rule in rules.items():
-        object.__setattr__(config, name, rule(getattr(config, name), name))
+    """Replace the fields of a frozen dataclass by their checked values.
+
+    A field is checked by the rule that is named for it, else by its type: whole numbers and numbers are positive, and
+    may be None where the type says so. Fields of other types are left alone.
+    """
+    for field in fields(config):  # type: ignore[arg-type]
+        rule = rules.get(field.name) or _BY_TYPE.get(str(field.type))
+        if rule is not None:
+            object.__setattr__(config, field.name, rule(getattr(config, field.name), field.name))
 
 
 def positive_int(value: object, what: str) -> int:
@@ -96,3 +103,16 @@ def one_of(value: object, choices: tuple[str, ...], what: str) -> str:
 def choice(*choices: str) -> Rule:
     """A rule that allows a few words, as `one_of` checks them."""
     return lambda value, what: one_of(value, choices, what)
+
+
+_BY_TYPE: Mapping[str, Rule] = {
+    "int": positive_int,
+    "float": positive_float,
+    "bool": boolean,
+    "int | None": optional(positive_int),
+    "float | None": optional(positive_float),
+    "bool | None": optional(boolean),
+    "tuple[float, float]": numbers(positive_float, 2),
+    "tuple[float, ...]": numbers(positive_float),
+}
+"""The rule of a setting by its type, as it is written."""
