@@ -12,6 +12,7 @@ from .hei import HEI
 from .hvae import HVAE
 from .hvi import HVI
 from .laps import LAPS
+from .long_chain import LongChain
 from .meads import MEADS
 from .mean_field import MeanField
 from .nuts import NUTS
@@ -21,7 +22,23 @@ from .sghmc import SGHMC
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (GEI, HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection, NUTS, ChEES, MEADS, LAPS, Pathfinder)
+    for method in (
+        GEI,
+        HEI,
+        LongChain,
+        MeanField,
+        HVI,
+        HVAE,
+        GHMC,
+        HAIS,
+        SGHMC,
+        Rejection,
+        NUTS,
+        ChEES,
+        MEADS,
+        LAPS,
+        Pathfinder,
+    )
 }
 
 
@@ -46,6 +63,7 @@ __all__ = [
     "NUTS",
     "SGHMC",
     "ChEES",
+    "LongChain",
     "MeanField",
     "Pathfinder",
     "Rejection",
