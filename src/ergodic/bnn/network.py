@@ -144,7 +144,9 @@ class RegressionNetwork:
 
     def target(self, data: Data, *, name: str = "network", minibatches: int | None = None) -> Target:
         """The posterior given some rows, for every method in the library."""
-        return self.family(Data(data.x[None], data.y[None]), name=name, minibatches=minibatches)[0]
+        target = self.family(Data(data.x[None], data.y[None]), minibatches=minibatches)[0]
+        target.name = name
+        return target
 
     def family(self, data: Data, *, name: str = "network", minibatches: int | None = None) -> Family:
         """The posteriors given the rows of every split, ``data`` having an axis of splits in front.

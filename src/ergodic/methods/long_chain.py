@@ -76,7 +76,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
 
     Attributes:
       steps, leapfrogs: T transitions of L sub-steps each.
-      iterations: of tuning; with 0 the steps stay as they are first drawn.
+      iterations: of tuning. None: the steps stay as they are first drawn.
       particles: runs of the chain per iteration.
       learning_rate: η.
       acceptance: a, the part of moves that every transition is to have accepted. None: the paper's tuning.
@@ -94,7 +94,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
 
     steps: int = 50
     leapfrogs: int = 20
-    iterations: int = 50
+    iterations: int | None = 50
     particles: int = 16
     learning_rate: float = 0.05
     acceptance: float | None = 0.8
@@ -118,7 +118,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
             **dict.fromkeys(("steps", "leapfrogs", "particles", "vi_iterations", "vi_particles"), positive_int),
             **dict.fromkeys(("learning_rate", "vi_learning_rate", "vi_scale"), positive_float),
             **dict.fromkeys(("adjusted", "minibatches", "alone"), boolean),
-            iterations=_count,
+            iterations=optional(positive_int),
             acceptance=optional(check_acceptance),
             step_size=numbers(positive_float, 2),
             vi_spread=numbers(finite_float),
@@ -183,7 +183,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
 
     def _spent(self, members: int) -> tuple[int, int]:
         """Gradients of tuning, and those that had to follow one another."""
-        chain = self.iterations * (1 + self.steps * self.leapfrogs)
+        chain = (self.iterations or 0) * (1 + self.steps * self.leapfrogs)
         return members * (self.vi_iterations * self.vi_particles + chain * self.particles), self.vi_iterations + chain
 
     def start(self, params: ChainParams) -> DiagonalGaussian:
@@ -231,11 +231,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": self.adjusted and not self.minibatches}
 
 
-def _count(value: object, what: str) -> int:
-    """A whole number that may be zero."""
-    return 0 if value == 0 else positive_int(value, what)
-
-
 def _begun(density: Density, method: LongChain, around: _Around, key: Array) -> ChainParams:
     """P0 by variational inference, and the first step sizes."""
     start_key, chain_key = jax.random.split(key)
@@ -268,7 +263,7 @@ def _tuned(density: Density, method: LongChain, around: _Around, key: Array) -> 
         ends = (begin.position, runs.end.position)
         return (_updated(method, transitions, direction, runs.acceptance), state), (row, ends)
 
-    keys = jax.random.split(tune_key, method.iterations)
+    keys = jax.random.split(tune_key, method.iterations or 0)
     (transitions, _), (record, ends) = jax.lax.scan(step, (params.transitions, adam.init(params.transitions)), keys)
     return _Tuned(params._replace(transitions=transitions), record, _remembered(*ends))
 
