@@ -84,7 +84,7 @@ def test_the_file_is_a_sampler(table, tmp_path, capsys):
     assert not cli(["sample", str(model), "-n", "10", "-o", str(draws)])
     assert "10 independent draws of 'network'" in capsys.readouterr().out
     with np.load(draws) as more:
-        assert more["weights_1"].shape == (10, 2, 3) and np.all(more["noise"] > 0)
+        assert more["position/weights_1"].shape == (10, 2, 3) and np.all(more["position/noise"] > 0)
     assert cli(["certify", str(model), "-n", "200"]) in (0, 3, 4)  # a verdict, whichever: the chain is very short
     assert f"kept in {model}" in capsys.readouterr().out
     after = load(model)

@@ -187,7 +187,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         return members * (self.vi_iterations * self.vi_particles + chain * self.particles), self.vi_iterations + chain
 
     def start(self, params: ChainParams) -> DiagonalGaussian:
-        """P0."""
+        """P0, as variational inference left it."""
         return params.initial
 
     def transitions(self, params: ChainParams) -> int:
