@@ -18,23 +18,8 @@ from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summar
 from .draws import Draws
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler
-from .methods import (
-    GEI,
-    GHMC,
-    HAIS,
-    HEI,
-    HVAE,
-    HVI,
-    LAPS,
-    MEADS,
-    NUTS,
-    SGHMC,
-    ChEES,
-    LongChain,
-    MeanField,
-    Pathfinder,
-    Rejection,
-)
+from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
+from .methods.long_chain import LongChain
 from .methods.refined import refine
 from .runtime.errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
 from .sampler import Sampler

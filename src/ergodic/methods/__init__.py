@@ -20,26 +20,10 @@ from .pathfinder import Pathfinder
 from .rejection import Rejection
 from .sghmc import SGHMC
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (
-        GEI,
-        HEI,
-        LongChain,
-        MeanField,
-        HVI,
-        HVAE,
-        GHMC,
-        HAIS,
-        SGHMC,
-        Rejection,
-        NUTS,
-        ChEES,
-        MEADS,
-        LAPS,
-        Pathfinder,
-    )
-}
+_OURS = (GEI, LongChain)
+_PAPERS = (HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection)
+_PEERS = (NUTS, ChEES, MEADS, LAPS, Pathfinder)
+METHODS: dict[str, type[Method]] = {method.name: method for method in (*_OURS, *_PAPERS, *_PEERS)}
 
 
 def get(name: str) -> type[Method]:

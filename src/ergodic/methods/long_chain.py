@@ -163,10 +163,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         clock, around = Stopwatch(), self._around(family[0])
         self._require_minibatches(family[0].density)
         static, rows = (family.density, self), (family.data, jax.random.split(key, len(family)))
-        if self.alone:
-            tuned = over_cores(_member_tuned, static, (around,), *rows)
-        else:
-            tuned = compiled(_members_tuned, static, around, *rows)(around, *rows)
+        tuned = over_cores(_member_tuned, static, (around,), *rows, alone=self.alone)
         memory, cost = np.asarray(tuned.memory), clock.cost(*self._spent(len(family)))
         return FamilySampler(family, self, tuned.params, np.abs(memory) < _REMEMBERS, memory, cost)
 
@@ -217,10 +214,9 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
     def member_batch(
         self, density: FamilyDensity, params: PyTree, data: PyTree, who: Array, key: Array, index: int, particles: int
     ) -> Batch:
-        """Independent runs of some members; with ``alone``, members are shared by the cores."""
-        if not self.alone:
-            return super().member_batch(density, params, data, who, key, index, particles)
-        return over_cores(_run_member, (density, self, particles), (key, jnp.asarray(index)), params, data, who)
+        """Independent runs of some members, which the cores share."""
+        common = (key, jnp.asarray(index))
+        return over_cores(_run_member, (density, self, particles), common, params, data, who, alone=self.alone)
 
     def axes(self, params: PyTree) -> int:
         """Every parameter is a member's own."""
@@ -340,10 +336,6 @@ def _side_by_side(runs: Batch) -> Batch:
 
 def _member_tuned(density: FamilyDensity, method: LongChain, around: _Around, datum: PyTree, key: Array) -> _Tuned:
     return _tuned(density.of(datum), method, around, key)
-
-
-def _members_tuned(density: FamilyDensity, method: LongChain, around: _Around, data: PyTree, keys: Array) -> _Tuned:
-    return jax.vmap(lambda datum, key: _member_tuned(density, method, around, datum, key))(data, keys)
 
 
 def _run_member(

@@ -18,21 +18,25 @@ from jaxtyping import PyTree
 from .programs import compiled
 
 _AT_ONCE = 100
-"""Rows that an accelerator, which has no cores to share, takes side by side."""
+"""Rows that are side by side where none is alone, as on an accelerator, which has no cores to share."""
 
 
 def over_cores(
-    function: Callable[..., PyTree], static: tuple[Hashable, ...], common: tuple[PyTree, ...], *rows: PyTree
+    function: Callable[..., PyTree],
+    static: tuple[Hashable, ...],
+    common: tuple[PyTree, ...],
+    *rows: PyTree,
+    alone: bool = True,
 ) -> PyTree:
     """``function(*static, *common, *row)`` of every row: the first axis of all ``rows``, and of the result.
 
-    What comes out does not depend on the number of cores.
+    What comes out does not depend on the number of cores. Without ``alone``, a core takes rows side by side.
     """
     count = jax.tree_util.tree_leaves(rows)[0].shape[0]
     size = -(-count // min(count, _cores()))
     parts = [jax.tree_util.tree_map(lambda leaf, i=i: leaf[i : i + size], rows) for i in range(0, count, size)]
     beside = jax.default_backend() == "cpu"
-    programs = [compiled(_mapped, (function, static, beside), common, *part, beside=beside) for part in parts]
+    programs = [compiled(_mapped, (function, static, alone and beside), common, *part, beside=beside) for part in parts]
 
     def run(program: Callable[..., PyTree], part: tuple[PyTree, ...]) -> PyTree:
         return jax.tree_util.tree_map(lambda leaf: leaf.block_until_ready(), program(common, *part))
@@ -49,8 +53,8 @@ def _mapped(
     common: tuple[PyTree, ...],
     *rows: PyTree,
 ) -> PyTree:
-    one_by_one = None if alone else _AT_ONCE
-    return jax.lax.map(lambda row: function(*static, *common, *row), rows, batch_size=one_by_one)
+    at_once = None if alone else _AT_ONCE
+    return jax.lax.map(lambda row: function(*static, *common, *row), rows, batch_size=at_once)
 
 
 def _cores() -> int:
