@@ -49,8 +49,8 @@ _GAIN = 0.5
 """κ, how fast a step's size follows its acceptance."""
 _REMEMBERS = 0.1
 """From this correlation with the start on, a member of a family has not settled."""
-_CHUNK_ALONE = 64
-"""Runs of a batch where they are made one by one."""
+_CHUNK_ALONE = 20
+"""Runs of a batch where they are made one by one: numbers of draws that people ask for are multiples of it."""
 
 
 class _Around(NamedTuple):
