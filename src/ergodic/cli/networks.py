@@ -60,7 +60,7 @@ def fit(
         f"E log p(w, y) along the chain  {expected[0]:.1f} → {middle:.1f} → {expected[-1]:.1f}{rising}\n"
         f"on the rows it was fitted to   RMSE {mixture.rmse(y):.4g}, {100 * mixture.coverage(y, 0.9):.0f} % of them in "
         f"90 % intervals\nsaved     {out}\npredict   ergodic bnn predict {out} NEW.csv\n"
-        f"look at   ergodic certify {out} -n 500"
+        f"look at   ergodic certify {out} -n 1000"
     )
 
 
