@@ -73,7 +73,7 @@ class _At(NamedTuple):
     position: Array
 
     def sample(self, key: Array, count: int) -> Array:
-        """All of them."""
+        """The points, whatever the key."""
         return self.position
 
 
