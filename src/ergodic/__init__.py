@@ -19,6 +19,7 @@ from .draws import Draws
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
+from .methods.long_chain import LongChain
 from .methods.refined import refine
 from .runtime.errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
 from .sampler import Sampler
@@ -45,6 +46,7 @@ __all__ = [
     "Family",
     "FamilyDraws",
     "FamilySampler",
+    "LongChain",
     "MeanField",
     "Model",
     "ModelError",

@@ -36,10 +36,16 @@ class FamilyDensity:
 
     function: Callable[[PyTree, PyTree], Array]
     layout: Layout
+    minibatch: Callable[[PyTree, PyTree, Array], Array] | None = None
 
     def of(self, datum: PyTree) -> Density:
         """The density of the member that has this datum."""
-        return Density(lambda position: self.function(position, datum), self.layout)
+        return Density(lambda position: self.function(position, datum), self.layout, self.estimate_of(datum))
+
+    def estimate_of(self, datum: PyTree) -> Callable[[PyTree, Array], Array] | None:
+        """One member's estimate of log π* from a random part of its data, where the family has one."""
+        minibatch = self.minibatch
+        return None if minibatch is None else lambda position, key: minibatch(position, datum, key)
 
     def of_members(self, data: PyTree) -> BatchedDensity:
         """log π* and force of rows that are the members' particles, block after block, ``(members * n, dim)``."""
@@ -67,6 +73,7 @@ class Family:
       constrain: maps one position to the values the user wants to see; the identity when left out.
       name: what to call it in tables; members are ``name[0]``, ``name[1]``, ...
       prior: the prior's mean and spread on flat unconstrained positions, from where members are looked for.
+      minibatch: ``minibatch(position, datum, key)``, an unbiased estimate of log π* from a random part of a datum.
     """
 
     def __init__(
@@ -78,6 +85,7 @@ class Family:
         constrain: Callable[[PyTree], PyTree] | None = None,
         name: str | None = None,
         prior: DiagonalGaussian | None = None,
+        minibatch: Callable[[PyTree, PyTree, Array], Array] | None = None,
     ):
         if not callable(logdensity):
             raise TargetError(
@@ -87,7 +95,7 @@ class Family:
         self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
         self._like, self._constrain, self.prior = like, constrain, prior
         self._members: dict[int, Target] = {}
-        self.density = FamilyDensity(logdensity, Layout.of(like))
+        self.density = FamilyDensity(logdensity, Layout.of(like), minibatch)
         self[0]  # says what is wrong with the function, if anything is
 
     @staticmethod
@@ -150,6 +158,7 @@ class Family:
                 constrain=self._constrain,
                 name=f"{self.name}[{at}]",
                 prior=self.prior,
+                minibatch=self.density.estimate_of(datum),
             )
         return self._members[at]
 

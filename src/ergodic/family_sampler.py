@@ -18,13 +18,13 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, PyTree
 
 from .draws import Draws, constrained
-from .family import Family, FamilyDensity
+from .family import Family
 from .protocols import Familial
 from .runtime.drawing import Batch, Columns, ahead, filled
-from .runtime.programs import Cost, Stopwatch, compiled
+from .runtime.programs import Cost, Stopwatch
 from .runtime.validation import positive_int
 from .sampler import Sampler, require_key, save, warn_of_lost
 
@@ -96,13 +96,16 @@ class FamilySampler:
         position, logdensity = (np.concatenate(parts) for parts in zip(*(each[:2] for each in found), strict=True))
         stats = {name: np.concatenate([columns.stats[name] for columns in found]) for name in found[0].stats}
         warn_of_lost(logdensity)
-        return FamilyDraws(self, key, position, logdensity, stats, clock.cost(made * self.depth, self.depth))
+        trace = {name: np.concatenate([columns.trace[name] for columns in found]) for name in found[0].trace}
+        return FamilyDraws(self, key, position, logdensity, stats, clock.cost(made * self.depth, self.depth), trace)
 
     def _batches(self, who: np.ndarray, key: Array, n: int, size: int) -> Iterator[Batch]:
         """Batches of some members: batch c of member m is made from the key folded with m and with c."""
-        args = (self._own(who), _rows(self.family.data, who), jnp.asarray(who), key)
-        program = compiled(_run, (self.family.density, self.method, size), *args, 0)
-        return ahead(program(*args, index) for index in range(math.ceil(n / size)))
+        own, data, members = self._own(who), _rows(self.family.data, who), jnp.asarray(who)
+        return ahead(
+            self.method.member_batch(self.family.density, own, data, members, key, index, size)
+            for index in range(math.ceil(n / size))
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all members to one file, atomically; `ergodic.load(path, family)` reads it back."""
@@ -128,6 +131,7 @@ class FamilyDraws:
       logdensity: log π*, ``(members, n)``.
       stats: further values per draw, ``(members, n)``: ``acceptance_rate``, ``diverging``, ...
       cost: of all of them.
+      trace: averages over a member's runs along its chain, ``(members, ...)``: ``expected_logdensity``, ...
     """
 
     samplers: FamilySampler
@@ -136,6 +140,7 @@ class FamilyDraws:
     logdensity: np.ndarray
     stats: dict[str, np.ndarray]
     cost: Cost
+    trace: dict[str, np.ndarray]
 
     def __len__(self) -> int:
         return len(self.unconstrained)
@@ -180,28 +185,11 @@ def _rows(trees: PyTree, which: int | np.ndarray) -> PyTree:
 def _first(columns: Columns, members: int) -> Columns:
     """The first members' columns: the last block is filled up with its last member."""
     stats = {name: column[:members] for name, column in columns.stats.items()}
-    return columns._replace(position=columns.position[:members], logdensity=columns.logdensity[:members], stats=stats)
+    trace = {name: values[:members] for name, values in columns.trace.items()}
+    position, logdensity = columns.position[:members], columns.logdensity[:members]
+    return columns._replace(position=position, logdensity=logdensity, stats=stats, trace=trace)
 
 
 def _share(cost: Cost, members: int) -> Cost:
     """A member's part; depth is the same for all."""
     return Cost(cost.gradients // members, cost.depth, cost.compile_seconds / members, cost.run_seconds / members)
-
-
-def _run(
-    density: FamilyDensity,
-    method: Familial,
-    particles: int,
-    params: PyTree,
-    data: PyTree,
-    who: Int[Array, "members"],
-    key: Array,
-    index: Int[Array, ""],
-) -> Batch:
-    """Independent runs of some members."""
-
-    def one(params: PyTree, datum: PyTree, member: Array) -> Batch:
-        own = jax.random.fold_in(jax.random.fold_in(key, member), index)
-        return method.simulate(density.of(datum), params, own, particles)
-
-    return jax.vmap(one, in_axes=(method.axes(params), 0, 0))(params, data, who)

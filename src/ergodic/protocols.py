@@ -35,7 +35,7 @@ from .runtime.programs import compiled
 from .runtime.validation import Rule, settle
 
 if TYPE_CHECKING:
-    from .family import Family
+    from .family import Family, FamilyDensity
     from .family_sampler import FamilySampler
     from .initial import DiagonalGaussian
     from .kernels.ensemble import BatchedDensity, Ensemble, Info
@@ -360,9 +360,35 @@ class Familial(Chained):
         As `jax.vmap` takes them: one value may stand for a whole branch of the parameters.
         """
 
+    def member_batch(
+        self, density: FamilyDensity, params: PyTree, data: PyTree, who: Array, key: Array, index: int, particles: int
+    ) -> Batch:
+        """Batch ``index`` of some members, who: that of member m is made from the key folded with m and with it."""
+        args = (params, data, who, key, index)
+        return compiled(_run_members, (density, self, particles), *args)(*args)
+
 
 def _run(density: Density, method: Independent, particles: int, params: PyTree, key: Array, index: Array) -> Batch:
     return method.simulate(density, params, jax.random.fold_in(key, index), particles)
+
+
+def _run_members(
+    density: FamilyDensity,
+    method: Familial,
+    particles: int,
+    params: PyTree,
+    data: PyTree,
+    who: Array,
+    key: Array,
+    index: Array,
+) -> Batch:
+    """Independent runs of some members, side by side."""
+
+    def one(params: PyTree, datum: PyTree, member: Array) -> Batch:
+        own = jax.random.fold_in(jax.random.fold_in(key, member), index)
+        return method.simulate(density.of(datum), params, own, particles)
+
+    return jax.vmap(one, in_axes=(method.axes(params), 0, 0))(params, data, who)
 
 
 def _begin(particles: int, initial: Initial, key: Array, index: Array) -> tuple[Array, Array]:

@@ -1,5 +1,7 @@
 """Bayesian networks: the posterior, predictions, the stochastic kernel, and chains on several splits at once."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,16 +9,15 @@ import pytest
 from scipy import stats
 
 import ergodic as eg
-from ergodic.bnn.chain import NetworkChain, parts
-from ergodic.bnn.network import Data, Network
+from ergodic.bnn.chain import from_network_start, long_chain, network_chain
+from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.bnn.prediction import Mixture, predict, score
 from ergodic.bnn.scaling import Scaling
-from ergodic.bnn.start import MeanField
 from ergodic.kernels import HMC, start
 from ergodic.kernels.stochastic import StochasticHMC
 from ergodic.runtime.errors import ConfigError
 
-NETWORK = Network(2, (3,))
+NETWORK = RegressionNetwork(2, (3,))
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +65,12 @@ def test_it_is_a_target_like_any_other(data):
 
 
 def test_wider_and_deeper_networks():
-    deep = Network(4, (6, 5))
+    deep = RegressionNetwork(4, (6, 5))
     assert deep.dim == 4 * 6 + 6 + 6 * 5 + 5 + 5 + 1 + 1
     inputs = deep.layout.unravel(deep.inputs_of())
     assert np.all(inputs["weights_1"] == 4) and np.all(inputs["biases_2"] == 6) and np.all(inputs["weights_3"] == 5)
     with pytest.raises(ConfigError, match="hidden layer"):
-        Network(3, ())
+        RegressionNetwork(3, ())
 
 
 def test_scaling_goes_there_and_back(rows):
@@ -130,51 +131,71 @@ def test_the_parts_of_the_rows_are_all_rows(data, count, monkeypatch):
         assert (shape, low, high) == ((), 0, count)  # any of them, as likely as the others
         return part
 
+    density = NETWORK.target(data, minibatches=count).density
     monkeypatch.setattr(jax.random, "randint", chosen)
-    found = jax.vmap(lambda part: parts(NETWORK, data, count)(positions, part))(jnp.arange(count))
-    for estimates, exact in zip(found, NETWORK.density(data)(positions), strict=True):
+
+    def estimate(flat, part):
+        return density.minibatch(NETWORK.layout.unravel(flat), part)
+
+    found = jax.vmap(lambda part: jax.vmap(jax.value_and_grad(estimate), (0, None))(positions, part))(jnp.arange(count))
+    for estimates, exact in zip(found, density.batched(positions), strict=True):
         assert np.allclose(np.mean(estimates, axis=0), exact, rtol=1e-4, atol=1e-3)
+
+
+def chain(**settings):
+    """A short chain in the appendix's way."""
+    few = {"steps": 6, "leapfrogs": 2, "learning_rate": 0.02, "acceptance": None, "vi_iterations": 30}
+    return from_network_start(eg.LongChain(**few | settings), NETWORK)
 
 
 @pytest.mark.parametrize("minibatches", [None, 4])
 def test_chains_of_all_splits_climb(data, minibatches):
     """Two splits in one program; the second has other rows. Chains end above where they start."""
     both = Data(jnp.stack([data.x, data.x[::-1]]), jnp.stack([data.y, -data.y[::-1]]))
-    initial = MeanField(iterations=30)
-    method = NetworkChain(6, 2, 15, 4, 0.02, minibatches, initial, (0.02, 0.05))
-    fitted = method.fit(NETWORK, both, jax.random.key(0))
-    positions, trace = method.sample(NETWORK, both, fitted.params, jax.random.key(1), 20)
-    assert positions.shape == (2, 20, NETWORK.dim) and np.all(np.isfinite(positions))
-    assert fitted.record["expected"].shape == (2, 15)
-    expected = np.asarray(trace.expected_logdensity)
+    family = NETWORK.family(both, minibatches=minibatches)
+    method = chain(iterations=15, particles=4, minibatches=minibatches is not None, step_size=(0.02, 0.05))
+    samplers = method.fit_family(family, jax.random.key(0))
+    draws = samplers.sample(jax.random.key(1), 20)
+    assert draws.unconstrained.shape == (2, 20, NETWORK.dim) and np.all(np.isfinite(draws.unconstrained))
+    expected = draws.trace["expected_logdensity"]
     assert expected.shape == (2, 7)
     if minibatches is None:  # of a part of the rows E[log p] is too noisy to compare
         assert np.all(expected[:, -1] > expected[:, 0])
-    first = method.untuned(NETWORK, both, jax.random.key(0))
-    assert np.array_equal(first.initial.mean, fitted.params.initial.mean)
-    assert not np.array_equal(first.transitions.log_step, fitted.params.transitions.log_step)
+    first, last = replace(method, iterations=None).fit_family(family, jax.random.key(0)).params, samplers.params
+    assert np.array_equal(first.initial.mean, last.initial.mean)
+    assert not np.array_equal(first.transitions.log_step, last.transitions.log_step)
     assert not np.array_equal(first.initial.mean[0], first.initial.mean[1])
 
 
 def test_step_sizes_go_where_the_acceptance_is(data):
     """From steps that are far too long; the mean of 6 transitions and 100 runs, of fixed keys."""
-    one = Data(data.x[None], data.y[None])
-    method = NetworkChain(6, 2, 40, 8, step_size=(0.5, 0.6), initial=MeanField(iterations=30), acceptance=0.7)
-    fitted = method.fit(NETWORK, one, jax.random.key(0))
-    _, trace = method.sample(NETWORK, one, fitted.params, jax.random.key(1), 100)
-    _, before = method.sample(NETWORK, one, method.untuned(NETWORK, one, jax.random.key(0)), jax.random.key(1), 100)
-    assert abs(float(np.mean(trace.acceptance)) - 0.7) < 0.1 and float(np.mean(before.acceptance)) < 0.4
-    with pytest.raises(ConfigError, match="acceptance must be None"):
-        NetworkChain(minibatches=19, acceptance=0.8)
+    target, method = NETWORK.target(data), chain(iterations=40, particles=8, acceptance=0.7, step_size=(0.5, 0.6))
+    after, before = (
+        each.fit(target, jax.random.key(0)).sample(jax.random.key(1), 100).trace["acceptance"].mean()
+        for each in (method, replace(method, iterations=None))
+    )
+    assert abs(float(after) - 0.7) < 0.1 and float(before) < 0.4
 
 
 def test_starts(data):
-    layer = MeanField(iterations=5).fit(NETWORK, data, jax.random.key(0))
-    variational = MeanField(iterations=5, variances="variational").fit(NETWORK, data, jax.random.key(0))
+    target = NETWORK.target(data)
+
+    def start(spread):
+        return (
+            from_network_start(eg.LongChain(vi_iterations=5), NETWORK, spread).begin(target, jax.random.key(0)).initial
+        )
+
+    layer, variational, narrow = start(1.0), start(None), start(0.5)
     assert np.array_equal(layer.mean, variational.mean)
     scale = NETWORK.layout.unravel(np.exp(np.asarray(layer.log_scale)))
     assert np.allclose(scale["weights_1"] ** 2, 2**-0.5) and np.allclose(scale["weights_2"] ** 2, 3**-0.5)
-    narrow = MeanField(iterations=5, spread=0.5).fit(NETWORK, data, jax.random.key(0))
+    assert np.allclose(scale["log_precision"], 0.1)
     assert np.allclose(NETWORK.layout.unravel(np.exp(np.asarray(narrow.log_scale)))["weights_1"], 0.5 * 2**-0.25)
-    with pytest.raises(ConfigError, match="variances"):
-        MeanField(variances="wide")
+
+
+def test_few_rows_get_longer_chains():
+    """A fixed amount of arithmetic, more of it below 1,100 rows, and never more than 800 leapfrogs."""
+    assert [long_chain(rows).leapfrogs for rows in (1439, 455, 277, 50)] == [69, 342, 719, 800]
+    assert long_chain(277, 0.001).leapfrogs == 3
+    method = network_chain(NETWORK, 1439)
+    assert method.alone and np.isclose(method.initial_scale[-1], 0.1 * 3**-0.25)

@@ -2,11 +2,14 @@
 
 import csv
 
+import jax
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
+import ergodic as eg
 from ergodic.bnn.csv_table import new_rows, read_csv, training_rows
-from ergodic.bnn.fitted import load
+from ergodic.bnn.fitted import load, target_in
 from ergodic.cli import main
 from ergodic.runtime.errors import DataError
 from ergodic_studies.paper.network_splits import Splits
@@ -70,6 +73,36 @@ def test_fit_and_predict(table, tmp_path, capsys):
     (tmp_path / "damaged.ergodic").write_bytes(damaged)
     assert cli(["bnn", "predict", str(tmp_path / "damaged.ergodic"), str(new)]) == 1
     assert "is damaged" in capsys.readouterr().err
+
+
+def test_the_file_is_a_sampler(table, tmp_path, capsys):
+    """`ergodic sample` and `ergodic certify` find the posterior in the file; networks for predicting stay in it."""
+    model, draws = tmp_path / "model.ergodic", tmp_path / "more.npz"
+    small = ["--hidden", "3", "--networks", "12", "--effort", "0.01"]
+    assert not cli(["bnn", "fit", str(table), "--target", "y", "-o", str(model), *small])
+    before = load(model)
+    assert not cli(["sample", str(model), "-n", "10", "-o", str(draws)])
+    assert "10 independent draws of 'network'" in capsys.readouterr().out
+    with np.load(draws) as more:
+        assert more["position/weights_1"].shape == (10, 2, 3) and np.all(more["position/noise"] > 0)
+    assert cli(["certify", str(model), "-n", "200"]) in (0, 3, 4)  # a verdict, whichever: the chain is very short
+    assert f"kept in {model}" in capsys.readouterr().out
+    after = load(model)
+    assert np.array_equal(before.positions, after.positions) and after.features == ["a", "b"]
+    assert np.array_equal(before.scaling.x_mean, after.scaling.x_mean) and after.target == "y"
+    sampler = eg.load(model, target_in(model))
+    assert sampler.certificate is not None and sampler.method.name == "LongChain"
+
+
+def test_files_of_other_kinds(table, tmp_path, capsys):
+    """Files of an earlier `ergodic bnn fit`, and samplers of something else, are refused in one line."""
+    old, other = tmp_path / "old.ergodic", tmp_path / "other.ergodic"
+    old.write_bytes(save({"positions": np.zeros((2, 3), np.float32)}, metadata={"ergodic-network": "{}"}))
+    assert cli(["bnn", "predict", str(old), str(table)]) == 1
+    assert "earlier version" in (said := capsys.readouterr().err) and "fit again" in said and said.count("\n") == 1
+    eg.HEI(steps=1, leapfrogs=1).untuned(eg.targets.get("gaussian"), jax.random.key(0)).save(other)
+    assert cli(["bnn", "predict", str(other), str(table)]) == 1
+    assert "is not a network's file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

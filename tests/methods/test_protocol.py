@@ -13,6 +13,7 @@ from ergodic.methods import METHODS
 SMALL = {
     "GEI": eg.GEI(particles=64, steps=16, pilot=24, anneal=False),
     "HEI": eg.HEI(steps=3, leapfrogs=2, iterations=5, particles=20),
+    "LongChain": eg.LongChain(steps=3, leapfrogs=2, iterations=5, particles=4, vi_iterations=20),
     "MeanField": eg.MeanField(iterations=10, particles=20),
     "HVI": eg.HVI(steps=3, leapfrogs=2, hidden=4, iterations=5, particles=20),
     "HVAE": eg.HVAE(leapfrogs=4, iterations=5, particles=20, tempering="fixed"),
@@ -26,7 +27,7 @@ SMALL = {
     "LAPS": eg.LAPS(chains=64),
     "Pathfinder": eg.Pathfinder(paths=3, elbo_draws=20),
 }
-INDEPENDENT = {"GEI", "HEI", "MeanField", "HVI", "HVAE", "Rejection"}
+INDEPENDENT = {"GEI", "HEI", "LongChain", "MeanField", "HVI", "HVAE", "Rejection"}
 
 WEIGHTED = {"HAIS", "Pathfinder"}
 

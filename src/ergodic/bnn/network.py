@@ -7,8 +7,7 @@ on inputs and outputs that are standardised by the training rows. The paper does
 its precision is inferred, under a prior that is weak for outputs of unit variance: mean 100, nineteen of twenty between
 2.5 and 370. Positions hold log τ, so that log p(log τ) = log τ - 0.01 τ.
 
-Nothing here is compiled for one data set: `Data` is an argument, so that all splits of a table, which have the same
-shapes, are one computation.
+All splits of a table have the same shapes: they are a `Family`, whose data are the rows, and one program serves all.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..family import Family
 from ..initial import DiagonalGaussian
-from ..kernels.ensemble import BatchedDensity
 from ..runtime.errors import ConfigError
 from ..runtime.validation import positive_float, positive_int
 from ..target import Layout, Target
@@ -39,12 +38,12 @@ class Data(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """How many rows there are."""
         return int(self.y.shape[-1])
 
 
 @dataclass(frozen=True)
-class Network:
+class RegressionNetwork:
     """The architecture: inputs, the units of each hidden layer, and the noise's prior.
 
     Attributes:
@@ -68,7 +67,7 @@ class Network:
     def layout(self) -> Layout:
         """How weights, biases and log τ lie in a flat vector."""
         widths = (self.features, *self.hidden, 1)
-        like: dict[str, Any] = {"log_precision": np.zeros((), np.float32)}
+        like: dict[str, np.ndarray] = {"log_precision": np.zeros((), np.float32)}
         for k, (inputs, outputs) in enumerate(pairwise(widths), start=1):
             like[f"biases_{k}"] = np.zeros(outputs, np.float32)
             like[f"weights_{k}"] = np.zeros((inputs, outputs), np.float32)
@@ -76,7 +75,7 @@ class Network:
 
     @property
     def dim(self) -> int:
-        """Of a position."""
+        """The number of weights, biases and log τ together."""
         return self.layout.dim
 
     @cached_property
@@ -85,7 +84,7 @@ class Network:
         return sum(self.layout.sizes[: self.layout.paths.index("log_precision")])
 
     def mean(self, position: dict[str, Array], x: Float[Array, "rows features"]) -> Float[Array, "rows"]:
-        """f(x; w)."""
+        """The network's output f(x; w) for every row."""
         last = len(self.hidden) + 1
         for k in range(1, last + 1):
             x = x @ position[f"weights_{k}"] + position[f"biases_{k}"][None, :]
@@ -108,21 +107,25 @@ class Network:
     def logdensity(
         self, flat: Float[Array, "dim"], data: Data, times: float | Float[Array, "rows"] = 1.0
     ) -> Float[Array, ""]:
+        """log p(w, τ, y) of a flat position, every row's likelihood counted ``times`` over."""
+        return self.log_joint(self.layout.unravel(flat), data, times)
+
+    def log_joint(
+        self, position: dict[str, Array], data: Data, times: float | Float[Array, "rows"] = 1.0
+    ) -> Float[Array, ""]:
         """log p(w, τ, y), every row's likelihood counted ``times`` over: as often as it stands for others."""
-        position = self.layout.unravel(flat)
         return self.log_prior(position) + jnp.sum(times * self.log_likelihood(position, data))
 
-    def density(self, data: Data) -> BatchedDensity:
-        """log p(w, τ, y) and its force, for many positions; one alone is faster without a batch's axis."""
-        one = jax.value_and_grad(lambda flat: self.logdensity(flat, data))
+    def log_joint_of_part(self, position: dict[str, Array], data: Data, key: Array, parts: int) -> Float[Array, ""]:
+        """An estimate of log p(w, τ, y) from one of ``parts`` parts of the rows, drawn at random.
 
-        def batched(positions: Array) -> tuple[Array, Array]:
-            if positions.shape[0] > 1:
-                return jax.vmap(one)(positions)
-            value, force = one(positions[0])
-            return value[None], force[None]
-
-        return batched
+        Part k are the rows from k n/K to (k + 1) n/K, rounded down; a part that is short has a row of no weight.
+        """
+        part = jax.random.randint(key, (), 0, parts)
+        first, after = part * data.rows // parts, (part + 1) * data.rows // parts
+        rows = first + jnp.arange(-(-data.rows // parts))
+        times = jnp.where(rows < after, float(parts), 0.0).astype(data.y.dtype)
+        return self.log_joint(position, Data(data.x[rows], data.y[rows]), times)
 
     def inputs_of(self) -> np.ndarray:
         """Of every flat coordinate, n, the inputs of its layer; 1 for log τ."""
@@ -133,19 +136,31 @@ class Network:
                 values[name] = np.full(shape, float(widths[int(name.rsplit("_", 1)[1]) - 1]))
         return np.concatenate([values[name].reshape(-1) for name in self.layout.paths])
 
+    def random_scale(self) -> np.ndarray:
+        """Standard deviations of a random network, per flat coordinate: √(2/n) of weights (He's), 0 of the others."""
+        names = zip(self.layout.paths, self.layout.sizes, strict=True)
+        is_weight = np.concatenate([np.full(size, name.startswith("weights")) for name, size in names])
+        return np.where(is_weight, np.sqrt(2 / self.inputs_of()), 0.0)
+
     def target(self, data: Data, *, name: str = "network", minibatches: int | None = None) -> Target:
         """The posterior given some rows, for every method in the library."""
-        rows = data.rows
+        target = self.family(Data(data.x[None], data.y[None]), minibatches=minibatches)[0]
+        target.name = name
+        return target
+
+    def family(self, data: Data, *, name: str = "network", minibatches: int | None = None) -> Family:
+        """The posteriors given the rows of every split, ``data`` having an axis of splits in front.
+
+        With ``minibatches``, methods with stochastic forces take one of so many parts of the rows at a time.
+        """
+
+        def estimate(position: dict[str, Array], datum: Data, key: Array) -> Array:
+            return self.log_joint_of_part(position, datum, key, minibatches or 1)
+
         zero = jnp.zeros(self.dim)
-        size = rows // (minibatches or 1)
-
-        def estimate(position: Any, key: Array) -> Array:
-            chosen = jax.random.choice(key, rows, (size,), replace=False)
-            few = Data(data.x[chosen], data.y[chosen])
-            return self.log_prior(position) + rows / size * jnp.sum(self.log_likelihood(position, few))
-
-        return Target(
-            lambda position: self.log_prior(position) + jnp.sum(self.log_likelihood(position, data)),
+        return Family(
+            self.log_joint,
+            data,
             self.layout.unravel(np.zeros(self.dim, np.float32)),
             constrain=_constrained,
             name=name,

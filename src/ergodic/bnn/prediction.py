@@ -1,11 +1,11 @@
-"""What sampled networks predict together: a mixture of Gaussians a row, in the target's own units.
+"""What sampled networks predict together: a mixture of Gaussians per row, in the target's own units.
 
 p(y | x) = 1/K Σ_k N(y; f(x; w_k), 1/τ_k)
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from scipy.special import logsumexp, ndtr
 
 from ..runtime.programs import compiled
-from .network import Network
+from .network import RegressionNetwork
 from .scaling import Scaling
 
 _HALVINGS = 50
@@ -24,11 +24,11 @@ class Mixture(NamedTuple):
 
     means: Float[np.ndarray, "networks rows"]
     scales: Float[np.ndarray, "networks"]
-    """Noise of each network."""
+    """The noise's standard deviation of each network."""
 
     @property
     def mean(self) -> Float[np.ndarray, "rows"]:
-        """E[y | x]."""
+        """E[y | x] of every row."""
         return self.means.mean(axis=0)
 
     @property
@@ -37,7 +37,7 @@ class Mixture(NamedTuple):
         return np.sqrt(np.mean(self.scales**2) + self.means.var(axis=0))
 
     def log_likelihood(self, y: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "rows"]:
-        """log p(y | x)."""
+        """log p(y | x) of every row."""
         z = (y[None, :] - self.means) / self.scales[:, None]
         terms = -0.5 * z**2 - np.log(self.scales)[:, None] - 0.5 * np.log(2 * np.pi)
         return np.asarray(logsumexp(terms, axis=0) - np.log(len(self.scales)))
@@ -58,11 +58,11 @@ class Mixture(NamedTuple):
         return float(np.mean((y >= self.quantile(tail)) & (y <= self.quantile(1 - tail))))
 
     def rmse(self, y: Float[np.ndarray, "rows"]) -> float:
-        """Of the mean prediction."""
+        """Root mean squared error of the mean prediction."""
         return float(np.sqrt(np.mean((y - self.mean) ** 2)))
 
 
-def predict(network: Network, positions: np.ndarray, scaling: Scaling, x: np.ndarray) -> Mixture:
+def predict(network: RegressionNetwork, positions: np.ndarray, scaling: Scaling, x: np.ndarray) -> Mixture:
     """The mixture over networks at ``positions``, ``(networks, dim)``, for raw inputs."""
     args = (np.asarray(positions, np.float32), scaling.inputs(x))
     means = np.asarray(compiled(_means, (network,), *args)(*args), np.float64)
@@ -70,11 +70,11 @@ def predict(network: Network, positions: np.ndarray, scaling: Scaling, x: np.nda
     return Mixture(scaling.y_mean + scaling.y_scale * means, scaling.y_scale * noise)
 
 
-def _means(network: Network, positions: Array, x: Array) -> Array:
+def _means(network: RegressionNetwork, positions: Array, x: Array) -> Array:
     return jax.vmap(lambda flat: network.mean(network.layout.unravel(flat), x))(positions)
 
 
-def score(mixture: Mixture, y: np.ndarray) -> dict[str, Any]:
+def score(mixture: Mixture, y: np.ndarray) -> dict[str, float]:
     """What a split is judged by."""
     return {
         "log_likelihood": float(mixture.log_likelihood(y).mean()),

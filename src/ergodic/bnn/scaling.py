@@ -21,7 +21,7 @@ class Scaling(NamedTuple):
 
     @staticmethod
     def of(x: Float[np.ndarray, "rows features"], y: Float[np.ndarray, "rows"]) -> Scaling:
-        """From training rows."""
+        """The scaling that training rows ask for."""
         x_scale, y_scale = x.std(axis=0), float(y.std())
         return Scaling(x.mean(axis=0), np.where(x_scale > 0, x_scale, 1.0), float(y.mean()), y_scale or 1.0)
 
@@ -31,5 +31,5 @@ class Scaling(NamedTuple):
         return Data(jnp.asarray(self.inputs(x)), jnp.asarray(outputs, jnp.float32))
 
     def inputs(self, x: Float[np.ndarray, "rows features"]) -> np.ndarray:
-        """Inputs as the network sees them."""
+        """Raw inputs as the network sees them."""
         return np.asarray((x - self.x_mean) / self.x_scale, np.float32)

@@ -27,11 +27,15 @@ def fit(
     ] = 1.0,
     seed: Seed = 0,
 ) -> None:
-    """Sample Bayesian networks given a table: a tuned chain of HMC on their posterior."""
+    """Sample Bayesian networks given a table: a long, tuned chain of HMC on their posterior.
+
+    FILE is a sampler: `ergodic sample` draws more networks from it, `ergodic certify` looks for evidence against it.
+    """
     import jax
 
     from ..bnn.csv_table import training_rows
     from ..bnn.fitted import fit as run
+    from ..bnn.fitted import fitted
     from ..runtime.files import require_writable
     from ..runtime.validation import positive_float, positive_int
 
@@ -42,11 +46,11 @@ def fit(
     require_writable(out)
     features, x, y = training_rows(table, target)
     with console.status("tuning and sampling"):
-        fitted, expected = run(
+        sampler, expected = run(
             x, y, features, target, jax.random.key(seed), hidden=layers, networks=networks, effort=effort
         )
-    fitted.save(out)
-    mixture = fitted.predict(x)
+    sampler.save(out)
+    mixture = fitted(sampler.source, sampler.extra).predict(x)
     middle, late = (float(expected[round(part * (len(expected) - 1))]) for part in (0.5, 0.8))
     units = " and ".join(map(str, layers))
     rising = " (still rising: raise --effort)" if expected[-1] - late > 0.05 * len(y) else ""
@@ -55,7 +59,8 @@ def fit(
         f"predictors {', '.join(features)}\n"
         f"E log p(w, y) along the chain  {expected[0]:.1f} → {middle:.1f} → {expected[-1]:.1f}{rising}\n"
         f"on the rows it was fitted to   RMSE {mixture.rmse(y):.4g}, {100 * mixture.coverage(y, 0.9):.0f} % of them in "
-        f"90 % intervals\nsaved     {out}\npredict   ergodic bnn predict {out} NEW.csv"
+        f"90 % intervals\nsaved     {out}\npredict   ergodic bnn predict {out} NEW.csv\n"
+        f"look at   ergodic certify {out} -n 1000"
     )
 
 

@@ -14,6 +14,7 @@ from ..adapters.sources import resolve, resolve_source
 from ..adapters.streaming import stream, summarise_store
 from ..adapters.zarr_store import read_metadata
 from ..api import load
+from ..bnn.fitted import target_in
 from ..diagnostics.health import worries
 from ..draws import Draws
 from ..protocols import Independent
@@ -111,10 +112,13 @@ def _certificate(sampler: Sampler, file: Path) -> str:
 
 def open_sampler(file: Path, model: str | None, dim: int | None) -> Sampler:
     """Open a saved sampler, whose target is found where it was, or where MODEL says."""
+    source = read(file)[0]["source"]
     if model is not None:
         target, _ = resolve(model, dim)
+    elif "network" in source:  # the rows that it was fitted to are in the file
+        target = target_in(file)
     else:
-        target, warning = resolve_source(read(file)[0]["source"], file.absolute().parent)
+        target, warning = resolve_source(source, file.absolute().parent)
         if warning:
             warn(warning)
     return load(file, target)

@@ -20,6 +20,7 @@ of a chain that starts near its target.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,7 +45,7 @@ from .joint import EncoderEstimate, Parameters, joint, log_prior
 STARTS = ("prior", "encoder")
 TUNINGS = ("ergodic", "acceptance", "none")
 _ACCEPTANCE = 0.75
-_RUNS = {"frozen-force": frozen_runs, "full": full_runs}
+_RUNS: dict[str, Callable[..., Runs]] = {"frozen-force": frozen_runs, "full": full_runs}
 _PAIRED = 64
 """Particles that enter the Stein discrepancy."""
 

@@ -12,6 +12,7 @@ from .hei import HEI
 from .hvae import HVAE
 from .hvi import HVI
 from .laps import LAPS
+from .long_chain import LongChain
 from .meads import MEADS
 from .mean_field import MeanField
 from .nuts import NUTS
@@ -19,10 +20,10 @@ from .pathfinder import Pathfinder
 from .rejection import Rejection
 from .sghmc import SGHMC
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (GEI, HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection, NUTS, ChEES, MEADS, LAPS, Pathfinder)
-}
+_OURS = (GEI, LongChain)
+_PAPERS = (HEI, MeanField, HVI, HVAE, GHMC, HAIS, SGHMC, Rejection)
+_PEERS = (NUTS, ChEES, MEADS, LAPS, Pathfinder)
+METHODS: dict[str, type[Method]] = {method.name: method for method in (*_OURS, *_PAPERS, *_PEERS)}
 
 
 def get(name: str) -> type[Method]:
@@ -46,6 +47,7 @@ __all__ = [
     "NUTS",
     "SGHMC",
     "ChEES",
+    "LongChain",
     "MeanField",
     "Pathfinder",
     "Rejection",

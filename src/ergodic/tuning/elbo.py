@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from ..initial import DiagonalGaussian
 from ..kernels import Ensemble, start
 from ..target import Density
+from .adam import Adam
 
 
 def elbo_gradient(
@@ -50,6 +51,24 @@ class Elbo:
     def settle(self, current: DiagonalGaussian, updated: DiagonalGaussian) -> DiagonalGaussian:
         """Every update is taken as it is: there is no constraint."""
         return updated
+
+
+def climb(
+    density: Density, first: DiagonalGaussian, key: Array, rates: Float[Array, "iterations"], particles: int
+) -> DiagonalGaussian:
+    """Mean-field variational inference as one pure function: Adam on the ELBO, one learning rate per iteration."""
+    adam, objective = Adam(), Elbo(particles)
+
+    def step(
+        carry: tuple[DiagonalGaussian, PyTree], inputs: tuple[Array, Array]
+    ) -> tuple[tuple[DiagonalGaussian, PyTree], None]:
+        q, state = carry
+        _, gradient, _ = objective.estimate(density, q, (), inputs[0])
+        direction, state = adam.step(gradient, state)
+        return (jax.tree_util.tree_map(lambda p, d: p + inputs[1] * d, q, direction), state), None
+
+    keys = jax.random.split(key, rates.shape[0])
+    return jax.lax.scan(step, (first, adam.init(first)), (keys, rates))[0][0]
 
 
 def averaged(gradient: Float[Array, "particles dim"], ok: Bool[Array, "particles"]) -> Float[Array, "particles dim"]:

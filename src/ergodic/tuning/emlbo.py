@@ -34,7 +34,7 @@ from ..kernels.ensemble import BatchedDensity, select
 from ..target import Density
 from .elbo import average, averaged, elbo_gradient
 from .entropy import constrain
-from .tunable import FrozenForceKernel, TunableKernel
+from .tunable import FrozenForceKernel, SensitiveKernel, TunableKernel
 
 
 class Estimate(NamedTuple):
@@ -98,7 +98,7 @@ class Runs(NamedTuple):
 
 
 def frozen_runs(
-    density: BatchedDensity, kernel: FrozenForceKernel, transitions: PyTree, begin: Ensemble, keys: Array
+    density: BatchedDensity, kernel: SensitiveKernel, transitions: PyTree, begin: Ensemble, keys: Array
 ) -> Runs:
     """Run the chain from an ensemble; the gradient by sensitivities carried along."""
 

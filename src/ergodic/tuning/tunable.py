@@ -57,7 +57,7 @@ class TunableKernel(DifferentiableKernel, Protocol):
 
 
 @runtime_checkable
-class FrozenForceKernel(TunableKernel, Protocol):
+class SensitiveKernel(Protocol):
     """A kernel with sensitivities along log s, s = φ2/√φ1, with forces held (the paper's stop-gradient)."""
 
     def frozen_transition(
@@ -66,14 +66,19 @@ class FrozenForceKernel(TunableKernel, Protocol):
         """Move every particle once; also ∂x_t/∂log s."""
         ...
 
+    def frozen_gradient(self, log_speed: Float[Array, "*steps dim"]) -> PyTree:
+        """The gradient along the parameters that belongs to one along log s."""
+        ...
+
+
+@runtime_checkable
+class FrozenForceKernel(TunableKernel, SensitiveKernel, Protocol):
+    """A kernel whose proposals have such sensitivities too, and whose steps can be shortened."""
+
     def frozen_proposal(
         self, density: BatchedDensity, params: PyTree, ensemble: Ensemble, key: Array
     ) -> tuple[Ensemble, Info, Float[Array, "particles dim"], Float[Array, "particles dim"]]:
         """The proposal x'; also ∂x'/∂log s and ∂log p/∂log s."""
-        ...
-
-    def frozen_gradient(self, log_speed: Float[Array, "*steps dim"]) -> PyTree:
-        """The gradient along the parameters that belongs to one along log s."""
         ...
 
     def slowed(self, params: PyTree, by: Float[Array, "*steps"]) -> PyTree:

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ergodic.bnn.chain import NetworkChain, long_chain
-from ergodic.bnn.start import MeanField
+from ergodic.bnn.chain import long_chain
 
 from ..harness.study import Report, Run, Study
 from ..harness.tables import Table
@@ -46,22 +45,23 @@ class Size:
 PRESETS = {"smoke": Size(("diabetes",), (), 0.01, 10, (5,)), "cpu": Size()}
 
 
-def appendix() -> dict[str, NetworkChain]:
+def appendix() -> dict[str, Chain]:
     """The appendix's chain as the study sets it, and with other choices."""
     way = sampling(rows=1)[ALL_ROWS]
     assert isinstance(way, Chain)
     chain = way.method
-    return {
+    choices = {
         "the study's": chain,
         "steps first 0.01 to 0.025, as in section 4": replace(chain, step_size=(0.01, 0.025)),
         "steps first 0.0005 to 0.001": replace(chain, step_size=(0.0005, 0.001)),
         "tuning at rate 0.05": replace(chain, learning_rate=0.05),
         "tuning at rate 0.005": replace(chain, learning_rate=0.005),
         "16 runs an iteration": replace(chain, particles=16),
-        "VI at rate 0.1": replace(chain, initial=MeanField(learning_rate=0.1)),
-        "VI at rate 0.02": replace(chain, initial=MeanField(learning_rate=0.02)),
-        "VI from standard deviations 0.01": replace(chain, initial=MeanField(first_scale=0.01)),
+        "VI at rate 0.1": replace(chain, vi_learning_rate=0.1),
+        "VI at rate 0.02": replace(chain, vi_learning_rate=0.02),
+        "VI from standard deviations 0.01": replace(chain, vi_scale=0.01),
     }
+    return {choice: replace(way, method=method) for choice, method in choices.items()}
 
 
 class Judged(NamedTuple):
@@ -77,15 +77,14 @@ class Judged(NamedTuple):
     seconds: float
 
 
-def judged(name: str, choice: str, splits: Splits, method: NetworkChain, size: Size) -> Judged:
+def judged(name: str, choice: str, splits: Splits, way: Chain, size: Size) -> Judged:
     """Tune, draw networks on every split, and score the rows held out."""
     network, began = splits.network(size.hidden), time.perf_counter()
-    fitted = method.fit(network, splits.data, jax.random.key(0))
-    positions, trace = method.sample(network, splits.data, fitted.params, jax.random.key(1), size.networks)
+    positions, curves = way.sample(network, splits.data, jax.random.key(0), size.networks)
     seconds = time.perf_counter() - began
     held = np.mean([score["log_likelihood"] for score in splits.scores(network, finite(positions))])
-    reached = np.mean(np.asarray(trace.expected_logdensity)[:, -1])
-    return Judged(name, choice, float(held), float(reached), float(np.mean(trace.acceptance)), seconds)
+    reached = np.mean(curves["tuned"][:, -1])
+    return Judged(name, choice, float(held), float(reached), float(np.mean(curves["acceptance"])), seconds)
 
 
 def network_choices(run: Run[Size]) -> Report:
@@ -95,12 +94,12 @@ def network_choices(run: Run[Size]) -> Report:
     for name in size.tables:
         splits = Splits.of(load_table(name), range(2), validation=True)
         long = long_chain(splits.data.rows, size.scale)
-        chosen = {f"{spread:g}": replace(long, initial=MeanField(spread=spread)) for spread in SPREADS}
-        for choice, method in chosen.items():
-            widths.append(judged(name, choice, splits, method, size))
+        chosen = {f"{spread:g}": Chain(long, spread) for spread in SPREADS}
+        for choice, way in chosen.items():
+            widths.append(judged(name, choice, splits, way, size))
             run.say(_line(widths[-1]))
-        for choice, method in appendix().items() if name in size.closer else ():
-            opened.append(judged(name, choice, splits, method, size))
+        for choice, way in appendix().items() if name in size.closer else ():
+            opened.append(judged(name, choice, splits, way, size))
             run.say(_line(opened[-1]))
     note = "Two splits of each table, a tenth of the training rows held out."
     tables = [

@@ -15,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ergodic.bnn.network import Data, Network
-from ergodic.bnn.over_splits import over_splits
+from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.bnn.prediction import Mixture
 from ergodic.methods.nuts import NUTS
 from ergodic.methods.peers import lenient
 from ergodic.runtime.arviz import arviz as import_arviz
+from ergodic.runtime.cores import over_cores
 from ergodic.runtime.validation import positive_int, settle
 
-from .deep_ensemble import Ensemble
+from .deep_ensemble import DeepEnsemble
 
 
 class Agreement(NamedTuple):
@@ -54,14 +54,16 @@ class LongRun:
     def __post_init__(self) -> None:
         settle(self, **dict.fromkeys(("draws", "thin", "iterations"), positive_int))
 
-    def sample(self, network: Network, data: Data, key: Array) -> Float[np.ndarray, "splits chains draws dim"]:
+    def sample(
+        self, network: RegressionNetwork, data: Data, key: Array
+    ) -> Float[np.ndarray, "splits chains draws dim"]:
         """Chains of every split. Each runs alone: side by side, all would wait for the longest trajectory."""
         train_key, run_key = jax.random.split(key)
-        begin = Ensemble(self.nuts.chains, self.iterations).sample(network, data, train_key)
+        begin = DeepEnsemble(self.nuts.chains, self.iterations).sample(network, data, train_key)
         splits, chains, dim = begin.shape
         rows = jax.tree.map(lambda leaf: jnp.repeat(leaf, chains, axis=0), data)
         keys = jax.random.split(run_key, splits * chains)
-        positions = over_splits(_run, (self, network), rows, jnp.asarray(begin.reshape(-1, 1, dim)), keys)
+        positions = over_cores(_run, (self, network), (), rows, jnp.asarray(begin.reshape(-1, 1, dim)), keys)
         return np.asarray(positions).reshape(splits, chains, self.draws, dim)
 
 
@@ -71,11 +73,11 @@ class _At(NamedTuple):
     position: Array
 
     def sample(self, key: Array, count: int) -> Array:
-        """All of them."""
+        """The points, whatever the key."""
         return self.position
 
 
-def _run(method: LongRun, network: Network, data: Data, begin: Array, key: Array) -> Array:
+def _run(method: LongRun, network: RegressionNetwork, data: Data, begin: Array, key: Array) -> Array:
     """One chain's draws, from one point."""
     warm_key, draw_key = jax.random.split(key)
     nuts, at = replace(method.nuts, chains=1), cast(Any, _At(begin))

@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ergodic.bnn.network import Data, Network
-from ergodic.bnn.over_splits import over_splits
-from ergodic.bnn.start import random_network
+from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.methods.sghmc import SGHMC, SGHMCState
+from ergodic.runtime.cores import over_cores
 
 
 @dataclass(frozen=True)
@@ -34,17 +33,17 @@ class NetworkSGHMC:
     rows: int = 20
 
     def sample(
-        self, network: Network, data: Data, key: Array, networks: int
+        self, network: RegressionNetwork, data: Data, key: Array, networks: int
     ) -> Float[np.ndarray, "splits networks dim"]:
         """Networks of every split: chains after burn-in, every ``thin``-th state."""
         keys = jax.random.split(key, data.y.shape[0])
-        return np.asarray(over_splits(_sample, (self, network, networks), data, keys))
+        return np.asarray(over_cores(_sample, (self, network, networks), (), data, keys))
 
 
 class _Posterior(NamedTuple):
     """What `SGHMC.update` asks of a density."""
 
-    network: Network
+    network: RegressionNetwork
     data: Data
     rows: int
 
@@ -59,7 +58,7 @@ class _Posterior(NamedTuple):
         return jax.vmap(force)(positions, jax.random.split(key, positions.shape[0]))
 
 
-def _sample(method: NetworkSGHMC, network: Network, networks: int, data: Data, key: Array) -> Array:
+def _sample(method: NetworkSGHMC, network: RegressionNetwork, networks: int, data: Data, key: Array) -> Array:
     update = method.update
     kept = -(-networks // update.chains)
     first_key, burn_key, keep_key = jax.random.split(key, 3)
@@ -73,7 +72,8 @@ def _sample(method: NetworkSGHMC, network: Network, networks: int, data: Data, k
         state, _ = jax.lax.scan(lambda state, key: step(state, key, False), state, keys)
         return state, state.position
 
-    position = jax.vmap(lambda key: random_network(network, key))(jax.random.split(first_key, update.chains))
+    noise = jax.vmap(lambda key: jax.random.normal(key, (network.dim,)))(jax.random.split(first_key, update.chains))
+    position = jnp.asarray(network.random_scale(), noise.dtype)[None, :] * noise
     one, zero = jnp.ones_like(position), jnp.zeros_like(position)
     state = SGHMCState(position, zero, one, zero, one)
     burn_keys = jax.random.split(burn_key, update.burn_in)

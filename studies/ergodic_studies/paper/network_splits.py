@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ergodic.bnn.network import Data, Network
+from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.bnn.prediction import predict, score
 from ergodic.bnn.scaling import Scaling
 
@@ -35,11 +35,11 @@ class Splits(NamedTuple):
         data = [scaling.data(split.train_x, split.train_y) for scaling, split in zip(scalings, rows, strict=True)]
         return Splits(rows, scalings, Data(*(jnp.stack(parts) for parts in zip(*data, strict=True))))
 
-    def network(self, hidden: tuple[int, ...] = (50,)) -> Network:
+    def network(self, hidden: tuple[int, ...] = (50,)) -> RegressionNetwork:
         """An architecture for these rows."""
-        return Network(int(self.data.x.shape[-1]), hidden)
+        return RegressionNetwork(int(self.data.x.shape[-1]), hidden)
 
-    def scores(self, network: Network, positions: np.ndarray) -> list[dict[str, float]]:
+    def scores(self, network: RegressionNetwork, positions: np.ndarray) -> list[dict[str, float]]:
         """Of sampled networks ``(splits, networks, dim)``: every split's test rows, in the target's own units."""
         return [
             score(predict(network, sampled, scaling, split.test_x), split.test_y)
