@@ -32,7 +32,7 @@ from ..chain import advance
 from ..kernels import HMC, Ensemble, HMCParams, start
 from ..kernels.ensemble import BatchedDensity
 from ..runtime.errors import ConfigError
-from ..runtime.validation import boolean, choice, numbers, positive_float, positive_int, settle
+from ..runtime.validation import choice, settle
 from ..tuning.emlbo import Runs, frozen_runs, full_runs
 from ..tuning.sksd import sliced_discrepancy
 from .architectures import Architecture
@@ -77,15 +77,7 @@ class ErgodicEncoder(ImageEncoder):
     name: ClassVar[str] = "HEI"
 
     def __post_init__(self) -> None:
-        settle(
-            self,
-            **dict.fromkeys(("steps", "leapfrogs"), positive_int),
-            start=choice(*STARTS),
-            gradient=choice(*_RUNS),
-            tuning=choice(*TUNINGS),
-            **dict.fromkeys(("adjusted", "whitened"), boolean),
-            step_size=numbers(positive_float, 2),
-        )
+        settle(self, start=choice(*STARTS), gradient=choice(*_RUNS), tuning=choice(*TUNINGS))
         if self.whitened and self.start != "encoder":
             raise ConfigError("whitened=True needs start='encoder': the coordinates are the encoder's")
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from ..kernels import Ensemble
 from ..kernels.ensemble import BatchedDensity
-from ..runtime.validation import choice, positive_float, positive_int, settle
+from ..runtime.validation import choice, settle
 from ..tuning.hvae_elbo import TEMPERINGS, hvae_bound
 from .architectures import Architecture
 from .bounded_encoder import HamiltonianEncoder
@@ -41,12 +41,7 @@ class HVAEEncoder(HamiltonianEncoder):
     name: ClassVar[str] = "HVAE"
 
     def __post_init__(self) -> None:
-        settle(
-            self,
-            leapfrogs=positive_int,
-            tempering=choice(*TEMPERINGS),
-            **dict.fromkeys(("temperature", "step_size"), positive_float),
-        )
+        settle(self, tempering=choice(*TEMPERINGS))
 
     def init(self, architecture: Architecture, key: Array) -> Parameters:
         """An encoder network, and one step size per latent."""

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from ..kernels import HMC, Ensemble
 from ..kernels.ensemble import BatchedDensity
-from ..runtime.validation import numbers, positive_float, positive_int, settle
+from ..runtime.validation import settle
 from ..tuning.hvi_elbo import reversed_bound
 from ..tuning.mlp import MLP, init_mlp
 from .architectures import Architecture
@@ -42,11 +42,7 @@ class HVIEncoder(HamiltonianEncoder):
     name: ClassVar[str] = "HVI"
 
     def __post_init__(self) -> None:
-        settle(
-            self,
-            **dict.fromkeys(("steps", "leapfrogs", "hidden"), positive_int),
-            step_size=numbers(positive_float, 2),
-        )
+        settle(self)
 
     def init(self, architecture: Architecture, key: Array) -> Parameters:
         """An encoder network, step sizes, and reverse networks that predict the momentum's prior."""

@@ -30,7 +30,7 @@ from ..kernels.annealed import Annealed, annealed_ratio, begin
 from ..kernels.ensemble import BatchedDensity
 from ..methods.hais import HAIS, HAISParams, schedule
 from ..runtime.programs import compiled
-from ..runtime.validation import choice, positive_float, positive_int, settle
+from ..runtime.validation import choice, settle
 from ..target import Density, Layout
 from .decoders import Decoder
 from .joint import joint
@@ -63,12 +63,7 @@ class Annealing:
     particles: int = 2000
 
     def __post_init__(self) -> None:
-        settle(
-            self,
-            **dict.fromkeys(("temperatures", "leapfrogs", "chains", "particles"), positive_int),
-            acceptance=positive_float,
-            schedule=choice("learned", "sigmoid", "linear"),
-        )
+        settle(self, schedule=choice("learned", "sigmoid", "linear"))
 
     @property
     def sampler(self) -> HAIS:

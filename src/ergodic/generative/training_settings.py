@@ -8,7 +8,7 @@ from typing import TypedDict
 import numpy as np
 
 from ..runtime.errors import ConfigError
-from ..runtime.validation import choice, positive_float, positive_int, settle
+from ..runtime.validation import choice, positive_float, settle
 from .image_encoder import ImageEncoder
 
 
@@ -47,7 +47,7 @@ class Recipe:
     chain_rate: float = 1e-2
 
     def __post_init__(self) -> None:
-        settle(self, batch=positive_int, learning_rate=positive_float, chain_rate=positive_float)
+        settle(self)
         if not self.stages:
             raise ConfigError("a recipe needs at least one stage")
 

@@ -23,7 +23,7 @@ from ..protocols import Correlated, Fact, FixedShapes
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import Rule, finite_float, numbers, positive_float
+from ..runtime.validation import Rule, check_seed, finite_float, numbers, positive_float
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.ascent import ADAM, check_adam, maximise
@@ -172,10 +172,3 @@ def _burn_in(density: Density, method: GHMC, params: GHMCParams, key: Array) -> 
 
     state, _ = jax.lax.scan(step, params.state, jax.random.split(key, method.burn_in))
     return params._replace(state=state)
-
-
-def check_seed(value: object, what: str) -> int:
-    """A whole number that a generator of 32 bits can be started with."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise ConfigError(f"{what} must be a whole number from 0 to 2**32 - 1, not {value!r}")
-    return value

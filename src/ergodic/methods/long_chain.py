@@ -16,6 +16,7 @@ In a family every member has its own P0 and its own step sizes; all are tuned by
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -36,7 +37,7 @@ from ..runtime.cores import over_cores
 from ..runtime.drawing import Batch, default_chunk
 from ..runtime.errors import ConfigError, TargetError
 from ..runtime.programs import Stopwatch, compiled
-from ..runtime.validation import boolean, finite_float, numbers, optional, positive_float, positive_int, settle
+from ..runtime.validation import Rule, finite_float, numbers, optional, positive_float
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.acceptance import check_acceptance
@@ -111,19 +112,14 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
 
     name: ClassVar[str] = "LongChain"
     title: ClassVar[str] = "a long chain of HMC from a variational start, its steps scaled by acceptance"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "acceptance": optional(check_acceptance),
+        "vi_spread": numbers(finite_float),
+        "initial_scale": optional(numbers(positive_float)),
+    }
 
     def __post_init__(self) -> None:
-        settle(
-            self,
-            **dict.fromkeys(("steps", "leapfrogs", "particles", "vi_iterations", "vi_particles"), positive_int),
-            **dict.fromkeys(("learning_rate", "vi_learning_rate", "vi_scale"), positive_float),
-            **dict.fromkeys(("adjusted", "minibatches", "alone"), boolean),
-            iterations=optional(positive_int),
-            acceptance=optional(check_acceptance),
-            step_size=numbers(positive_float, 2),
-            vi_spread=numbers(finite_float),
-            initial_scale=optional(numbers(positive_float)),
-        )
+        super().__post_init__()
         if self.minibatches and self.acceptance is not None:
             raise ConfigError("with minibatches every move is accepted: acceptance must be None")
 

@@ -105,6 +105,13 @@ def choice(*choices: str) -> Rule:
     return lambda value, what: one_of(value, choices, what)
 
 
+def check_seed(value: object, what: str) -> int:
+    """A whole number that a generator of 32 bits can be started with."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
+        raise ConfigError(f"{what} must be a whole number from 0 to 2**32 - 1, not {value!r}")
+    return value
+
+
 _BY_TYPE: Mapping[str, Rule] = {
     "int": positive_int,
     "float": positive_float,

@@ -6,11 +6,11 @@ The defaults were chosen by measurement (docs/greedy.md). None of them depends o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from ..runtime.errors import ConfigError
-from ..runtime.validation import numbers, positive_float, positive_int, settle
+from ..runtime.validation import settle
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,7 @@ class GreedySettings:
     rounds: int = 4
 
     def __post_init__(self) -> None:
-        rules = {"int": positive_int, "float": positive_float, "tuple[float, ...]": numbers(positive_float)}
-        settle(self, **{field.name: rules[str(field.type)] for field in fields(self)})
+        settle(self)
         if self.chunk < 2:
             raise ConfigError(f"chunk must be at least 2, not {self.chunk}")
         if not isinstance(self.scales, tuple) or not self.scales:
