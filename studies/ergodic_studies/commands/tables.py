@@ -26,9 +26,7 @@ def show_tables(tables: Iterable[Table]) -> None:
 
 
 def _shown(table: Table) -> rich_table.Table:
-    shown = rich_table.Table(
-        box=None, pad_edge=False, header_style="bold", title=Text(table.title), title_justify="left"
-    )
+    shown = rich_table.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
         shown.add_column(Text(column), justify="right" if index else "left", no_wrap=True)
     for row in table.rows:
