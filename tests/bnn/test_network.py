@@ -1,4 +1,4 @@
-"""Bayesian networks: the posterior, predictions, the stochastic kernel, and chains on several splits at once."""
+"""Bayesian networks: the posterior, predictions, and chains on several splits at once."""
 
 from dataclasses import replace
 
@@ -13,8 +13,6 @@ from ergodic.bnn.chain import from_network_start, long_chain, network_chain
 from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.bnn.prediction import Mixture, predict, score
 from ergodic.bnn.scaling import Scaling
-from ergodic.kernels import HMC, start
-from ergodic.kernels.stochastic import StochasticHMC
 from ergodic.runtime.errors import ConfigError
 
 NETWORK = RegressionNetwork(2, (3,))
@@ -105,23 +103,6 @@ def test_a_mixture_of_one_is_a_gaussian():
     assert np.isclose(two.sd[0], np.sqrt(1 + 4)) and np.isclose(two.quantile(0.5)[0], 2.0, atol=1e-6)
 
 
-def test_without_noise_the_stochastic_kernel_is_hmc(x64):
-    """The same momentum, exact forces: the same move and sensitivity as HMC without a Metropolis step."""
-
-    def exact(x):
-        return -0.25 * jnp.sum(x**4, axis=-1), -(x**3)
-
-    params = HMC(3).init(jax.random.key(0), 1, 2, jnp.float64, (0.1, 0.2))
-    one = jax.tree.map(lambda leaf: leaf[0], params)
-    one = one._replace(log_variance=jnp.array([0.3, -0.2]))
-    ensemble = start(exact, jax.random.normal(jax.random.key(1), (5, 2), jnp.float64))
-    key = jax.random.key(2)
-    end, info, sensitivity = StochasticHMC(3).frozen_transition(lambda x, _: exact(x), one, ensemble, key)
-    wanted, _, expected = HMC(3, adjusted=False).frozen_transition(exact, one, ensemble, key)
-    assert np.allclose(end.position, wanted.position, rtol=1e-12) and np.all(info.accepted)
-    assert np.allclose(sensitivity, expected, rtol=1e-10)
-
-
 @pytest.mark.parametrize("count", [6, 7, 24])
 def test_the_parts_of_the_rows_are_all_rows(data, count, monkeypatch):
     """The mean over parts, one after the other, is exact, also where they do not divide the rows."""
@@ -148,19 +129,17 @@ def chain(**settings):
     return from_network_start(eg.LongChain(**few | settings), NETWORK)
 
 
-@pytest.mark.parametrize("minibatches", [None, 4])
-def test_chains_of_all_splits_climb(data, minibatches):
+def test_chains_of_all_splits_climb(data):
     """Two splits in one program; the second has other rows. Chains end above where they start."""
     both = Data(jnp.stack([data.x, data.x[::-1]]), jnp.stack([data.y, -data.y[::-1]]))
-    family = NETWORK.family(both, minibatches=minibatches)
-    method = chain(iterations=15, particles=4, minibatches=minibatches is not None, step_size=(0.02, 0.05))
+    family = NETWORK.family(both)
+    method = chain(iterations=15, particles=4, step_size=(0.02, 0.05))
     samplers = method.fit_family(family, jax.random.key(0))
     draws = samplers.sample(jax.random.key(1), 20)
     assert draws.unconstrained.shape == (2, 20, NETWORK.dim) and np.all(np.isfinite(draws.unconstrained))
     expected = draws.trace["expected_logdensity"]
     assert expected.shape == (2, 7)
-    if minibatches is None:  # of a part of the rows E[log p] is too noisy to compare
-        assert np.all(expected[:, -1] > expected[:, 0])
+    assert np.all(expected[:, -1] > expected[:, 0])
     first, last = replace(method, iterations=None).fit_family(family, jax.random.key(0)).params, samplers.params
     assert np.array_equal(first.initial.mean, last.initial.mean)
     assert not np.array_equal(first.transitions.log_step, last.transitions.log_step)

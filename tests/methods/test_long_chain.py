@@ -10,7 +10,7 @@ import pytest
 import ergodic as eg
 from ergodic.chain import ChainParams
 from ergodic.kernels import start
-from ergodic.runtime.errors import ConfigError, TargetError
+from ergodic.runtime.errors import ConfigError
 from ergodic.tuning.emlbo import frozen_runs
 
 MEAN = np.array([1.0, -2.0, 0.5], np.float32)
@@ -77,10 +77,6 @@ def test_without_an_acceptance_the_tuning_is_the_papers():
 
 
 def test_settings_are_checked():
-    with pytest.raises(ConfigError, match="acceptance must be None"):
-        eg.LongChain(minibatches=True)
-    with pytest.raises(TargetError, match="minibatch"):
-        eg.LongChain(minibatches=True, acceptance=None).fit(TARGET, jax.random.key(0))
     with pytest.raises(ConfigError, match="vi_spread has 2 values"):
         eg.LongChain(vi_spread=(1.0, 2.0)).fit(TARGET, jax.random.key(0))
     with pytest.raises(ConfigError, match="iterations"):

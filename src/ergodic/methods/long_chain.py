@@ -8,8 +8,7 @@
        log φ2 ← log φ2 + η (g - mean g) + κ (α - a)      g: Adam's direction, α: the mean acceptance of this transition
 
 ``acceptance=None`` is the paper's tuning, log φ ← log φ + η g: that of `HEI` with a P0 that is not tuned. Its gradient
-holds the Metropolis decisions, so that on networks steps grow until nearly all are rejected. ``minibatches=True`` is
-the appendix's: every force from a random part of the data, and no Metropolis step (`kernels/stochastic.py`).
+holds the Metropolis decisions, so that on networks steps grow until nearly all are rejected.
 
 In a family every member has its own P0 and its own step sizes; all are tuned by one program.
 """
@@ -31,11 +30,10 @@ from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, starting
 from ..kernels import HMC, Ensemble, HMCParams, start
 from ..kernels.ensemble import BatchedDensity
-from ..kernels.stochastic import StochasticHMC
 from ..protocols import Fact, Familial, FixedShapes, Hamiltonian
 from ..runtime.cores import over_cores
 from ..runtime.drawing import Batch, default_chunk
-from ..runtime.errors import ConfigError, TargetError
+from ..runtime.errors import ConfigError
 from ..runtime.programs import Stopwatch, compiled
 from ..runtime.validation import Rule, finite_float, numbers, optional, positive_float
 from ..sampler import Sampler
@@ -82,7 +80,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
       learning_rate: η.
       acceptance: a, the part of moves that every transition is to have accepted. None: the paper's tuning.
       adjusted: False leaves out the Metropolis step.
-      minibatches: whether forces come from random parts of the data (`Target(minibatch=...)`), without Metropolis step.
       step_size: range from which the first step sizes are drawn.
       vi_iterations, vi_particles, vi_learning_rate: of variational inference; the rate falls to a tenth.
       vi_scale: standard deviations that it starts from.
@@ -100,7 +97,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
     learning_rate: float = 0.05
     acceptance: float | None = 0.8
     adjusted: bool = True
-    minibatches: bool = False
     step_size: tuple[float, float] = (0.01, 0.025)
     vi_iterations: int = 200
     vi_particles: int = 4
@@ -118,15 +114,18 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         "initial_scale": optional(numbers(positive_float)),
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.minibatches and self.acceptance is not None:
-            raise ConfigError("with minibatches every move is accepted: acceptance must be None")
-
     @property
     def kernel(self) -> HMC:
         """The transition, with forces of all the data."""
         return HMC(self.leapfrogs, adjusted=self.adjusted)
+
+    def forces(self, density: Density) -> tuple[PyTree, PyTree]:
+        """The kernel that runs are made of, and the forces that it takes."""
+        return self.kernel, _forces(density)
+
+    def started(self, density: Density, position: Float[Array, "particles dim"], key: Array) -> Ensemble:
+        """Particles with the forces that the kernel carries along."""
+        return start(_forces(density), position)
 
     def depth(self, params: PyTree) -> int:
         """T L + 1: the gradients that one draw costs."""
@@ -145,7 +144,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         clock, around = Stopwatch(), self._around(target)
         check_key, tune_key = jax.random.split(key)
         require_usable(target, check_key, starting(target, None, self.vi_scale))
-        self._require_minibatches(target.density)
         tuned = compiled(_tuned, (target.density, self), around, tune_key)(around, tune_key)
         record = {name: np.asarray(column) for name, column in tuned.record.items()}
         return Sampler(target, self, tuned.params, record, clock.cost(*self._spent(1)))
@@ -157,7 +155,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         tuning; a member has settled where it is below 0.1.
         """
         clock, around = Stopwatch(), self._around(family[0])
-        self._require_minibatches(family[0].density)
         static, rows = (family.density, self), (family.data, jax.random.split(key, len(family)))
         tuned = over_cores(_member_tuned, static, (around,), *rows, alone=self.alone)
         memory, cost = np.asarray(tuned.memory), clock.cost(*self._spent(len(family)))
@@ -169,10 +166,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         if spread.ndim and spread.shape != (target.dim,):
             raise ConfigError(f"vi_spread has {spread.size} values for a target of dimension {target.dim}")
         return _Around(starting(target).mean, jnp.asarray(np.broadcast_to(spread, (target.dim,))))
-
-    def _require_minibatches(self, density: Density) -> None:
-        if self.minibatches and density.minibatch is None:
-            raise TargetError("minibatches=True needs a target that can estimate itself: Target(..., minibatch=...)")
 
     def _spent(self, members: int) -> tuple[int, int]:
         """Gradients of tuning, and those that had to follow one another."""
@@ -220,7 +213,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
 
     def facts(self, params: PyTree) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
-        return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": self.adjusted and not self.minibatches}
+        return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": self.adjusted}
 
 
 def _begun(density: Density, method: LongChain, around: _Around, key: Array) -> ChainParams:
@@ -242,13 +235,13 @@ def _tuned(density: Density, method: LongChain, around: _Around, key: Array) -> 
     """The whole of tuning."""
     begin_key, tune_key = jax.random.split(key)
     params, adam = _begun(density, method, around, begin_key), Adam()
-    kernel, forces = _kernel(density, method)
+    kernel, forces = method.forces(density)
 
     def step(carry: tuple[HMCParams, PyTree], key: Array) -> tuple[tuple[HMCParams, PyTree], PyTree]:
         transitions, state = carry
         noise_key, chain_key = jax.random.split(key)
         position_key, force_key = jax.random.split(noise_key)
-        begin = _started(density, method, params.initial.sample(position_key, method.particles), force_key)
+        begin = method.started(density, params.initial.sample(position_key, method.particles), force_key)
         runs = frozen_runs(forces, kernel, transitions, begin, jax.random.split(chain_key, method.steps))
         direction, state = adam.step(runs.gradient, state)
         row = {"objective": jnp.mean(runs.end.logdensity), "acceptance": jnp.mean(runs.acceptance)}
@@ -279,19 +272,6 @@ def _remembered(
     return jnp.mean(jnp.sum(then * now, axis=0) / norm)
 
 
-def _kernel(density: Density, method: LongChain) -> tuple[PyTree, PyTree]:
-    """The kernel, and the forces that it takes: those of all the data, or estimates that need a key."""
-    if not method.minibatches:
-        return method.kernel, _forces(density)
-    estimate = density.minibatch
-    assert estimate is not None  # `_require_minibatches`
-
-    def estimated(positions: Array, key: Array) -> tuple[Array, Array]:
-        return jax.vmap(jax.value_and_grad(lambda flat: estimate(density.layout.unravel(flat), key)))(positions)
-
-    return StochasticHMC(method.leapfrogs), estimated
-
-
 def _forces(density: Density) -> BatchedDensity:
     """log π* and its force; of one position without the axis of a batch, which is faster."""
 
@@ -304,16 +284,10 @@ def _forces(density: Density) -> BatchedDensity:
     return forces
 
 
-def _started(density: Density, method: LongChain, position: Array, key: Array) -> Ensemble:
-    """Particles with the forces that the kernel carries along."""
-    _, forces = _kernel(density, method)
-    return start((lambda x: forces(x, key)) if method.minibatches else forces, position)
-
-
 def _run(density: Density, method: LongChain, params: ChainParams, position: Array, key: Array) -> Batch:
     """All particles side by side."""
-    kernel, forces = _kernel(density, method)
-    begin = _started(density, method, position, jax.random.fold_in(key, method.steps))
+    kernel, forces = method.forces(density)
+    begin = method.started(density, position, jax.random.fold_in(key, method.steps))
     end, stats, trace = advance(forces, kernel, params.transitions, begin, key)
     return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
 

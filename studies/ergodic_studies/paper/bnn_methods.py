@@ -20,6 +20,7 @@ from ergodic.target import Density
 from ergodic.tuning.elbo import climb
 
 from .deep_ensemble import DeepEnsemble
+from .minibatch_chain import MinibatchChain
 from .network_nuts import LongRun
 from .network_sghmc import NetworkSGHMC
 
@@ -76,7 +77,8 @@ class Chain:
         fit_key, sample_key = jax.random.split(key)
         family = network.family(data, minibatches=self.minibatches)
         method = from_network_start(self.method, network, self.spread)
-        method = replace(method, minibatches=self.minibatches is not None)
+        if self.minibatches is not None:
+            method = MinibatchChain.like(method)
         draws = method.fit_family(family, fit_key).sample(sample_key, networks, chunk=networks)
         untuned = replace(method, iterations=None).fit_family(family, fit_key)
         before = untuned.sample(sample_key, min(networks, _UNTUNED))

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from .ensemble import Ensemble, Info, select
-from .hmc import HMC, HMCParams
+from ergodic.kernels import HMC, Ensemble, HMCParams, Info
+from ergodic.kernels.ensemble import select
 
 StochasticDensity = Callable[
     [Float[Array, "particles dim"], Array], tuple[Float[Array, "particles"], Float[Array, "particles dim"]]
