@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -20,59 +20,18 @@ from .runtime.programs import Cost, compiled
 from .runtime.validation import positive_int
 from .target import Layout, Target
 
+if TYPE_CHECKING:
+    from .diagnostics.summary import Summary
+else:
+    Summary = object  # stands above this file
+
 _CONSTRAIN_CHUNK = 1 << 14
 
 
-@runtime_checkable
-class AnySummary(Protocol):
-    """A table of draws: printed as text, with its columns as arrays (`diagnostics/summary.py`)."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What each row is of."""
-        ...
-
-    @property
-    def mean(self) -> np.ndarray:
-        """Averages over the draws, weighted where they are."""
-        ...
-
-    @property
-    def sd(self) -> np.ndarray:
-        """Standard deviations of the draws."""
-        ...
-
-    @property
-    def mcse(self) -> np.ndarray:
-        """Monte Carlo standard errors of the averages."""
-        ...
-
-    @property
-    def ess(self) -> np.ndarray:
-        """How many independent draws they are worth."""
-        ...
-
-
-@runtime_checkable
-class Summarises(Protocol):
-    """What `Draws.summary` delegates to."""
-
-    def __call__(self, draws: Draws, rows: int | None) -> AnySummary:
-        """The table of some draws, with what should worry at first sight."""
-        ...
-
-
-@runtime_checkable
-class Converts(Protocol):
-    """What `Draws.to_arviz` delegates to."""
-
-    def __call__(self, draws: Draws, *, predictive: bool | None, log_likelihood: bool | None) -> PyTree:
-        """The draws as ArviZ InferenceData."""
-        ...
-
-
-summarising: Port[Summarises] = Port("Draws.summary")
-converting: Port[Converts] = Port("Draws.to_arviz")
+summarising: Port[Callable[[Draws, int | None], Summary]] = Port("Draws.summary")
+"""(draws, rows) to the table of them, with what should worry at first sight."""
+converting: Port[Callable[..., PyTree]] = Port("Draws.to_arviz")
+"""(draws, predictive=..., log_likelihood=...) to ArviZ InferenceData."""
 
 
 def constrained(target: Target, positions: np.ndarray) -> PyTree:
@@ -192,7 +151,7 @@ class Draws:
         steps = len(values) // self.chains
         return np.swapaxes(values[: steps * self.chains].reshape(steps, self.chains, *values.shape[1:]), 0, 1)
 
-    def summary(self, rows: int | None = 30) -> AnySummary:
+    def summary(self, rows: int | None = 30) -> Summary:
         """Mean, sd, quantiles, Monte Carlo error and effective size of every coordinate, as a table and as arrays.
 
         The table shows the first ``rows`` coordinates, and log π*; None: all. What should worry at first sight is said

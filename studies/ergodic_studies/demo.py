@@ -8,8 +8,12 @@ from pathlib import Path
 
 import jax
 
+from ergodic.chain import ChainParams
+from ergodic.charts import chart_at
 from ergodic.cli.demo import Run
+from ergodic.kernels.affine import AffineParams
 from ergodic.methods import GEI
+from ergodic.methods.schedule import GEIParams
 from ergodic.runtime.files import write_atomically
 from ergodic.targets.synthetic import SYNTHETIC
 
@@ -25,7 +29,8 @@ def illustrate(out: Path, runs: Sequence[Run], seed: int) -> Mapping[str, Path]:
     exact_panels, our_panels, paths = [], [], []
     for row, sampler, ours, exact in runs:
         method = sampler.method
-        if isinstance(method, GEI) and (chain := method.looked_at(sampler.params)) is not None:
+        if isinstance(method, GEI) and sampler.params.schedule.beta is None:
+            chain = _chain(sampler.params)
             paths.append(chain_view(row.target, method.name, method.kernel, chain, jax.random.key(seed + 1)))
         view = SYNTHETIC[row.target].view
         exact_panels.append(Panel(exact, view, f"({row.letter}) {row.target}", f"−E log π* = {row.exact:.3f}"))
@@ -37,3 +42,10 @@ def illustrate(out: Path, runs: Sequence[Run], seed: int) -> Mapping[str, Path]:
     document["versions"]["commit"] = commit()
     write_atomically(results, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
     return {"figure": save_figure(figure, out / "demo.png"), "report": write_page(out)}
+
+
+def _chain(params: GEIParams) -> ChainParams:
+    """A greedy schedule as a chain with a chart per step, for looking at with its kernel."""
+    schedule = params.schedule
+    charts = chart_at(params.charts, schedule.which)
+    return ChainParams(params.initial, AffineParams(schedule.step, schedule.leapfrogs, charts))

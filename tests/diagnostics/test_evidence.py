@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic.diagnostics.evidence import evidence, pilot_evidence, summarise
+from ergodic.diagnostics.evidence import annealed_evidence, evidence, summarise
 from ergodic.initial import diagonal
 from ergodic.targets.synthetic import PAPER_SIX
 from ergodic.tuning.annealing import Islands, TemperaturePath, find_path
@@ -30,7 +30,7 @@ def test_of_gaussians_from_a_start_alone(dim):
     log_z = 0.5 * dim * np.log(2 * np.pi) + float(jnp.sum(jnp.log(scale)))
     start = diagonal(0.0, 2.0, dim, np.float32)
     particles = 400 if dim < 10 else 1000  # with 400, ten dimensions are biased by half an error, and errors 1.4 short
-    runs = [pilot_evidence(target, start, key, particles) for key in jax.random.split(jax.random.key(4), 20)]
+    runs = [annealed_evidence(target, start, key, particles, 5)[0] for key in jax.random.split(jax.random.key(4), 20)]
     agrees(runs[0], log_z, log_z + dim / 2)
     assert runs[0].error < 0.1 and runs[0].entropy_error < 0.2 and runs[0].weight_ess > 100
     assert 0.6 < runs[0].acceptance < 1 and runs[0].cost.gradients > 0
@@ -61,7 +61,7 @@ def test_a_posterior_that_plain_annealing_cannot_do():
     path = find_path(target.density, start, jax.random.key(0), particles=200, leapfrogs=5)
     betas = np.asarray(path.betas)
     assert betas[0] == 0 and betas[-1] == 1 and np.all(np.diff(betas) > 0) and np.median(betas) < 0.2
-    found = pilot_evidence(target, start, jax.random.key(1), particles=800)
+    found = annealed_evidence(target, start, jax.random.key(1), 800, 5)[0]
     log_z = 12.5 * np.log(2 * np.pi) + float(jnp.sum(jnp.log(spread)))
     assert abs(found.log_z - log_z) < 1 and found.error < 0.5  # -28.2 at a distance of some 60 nats
 
@@ -69,11 +69,11 @@ def test_a_posterior_that_plain_annealing_cannot_do():
 def test_runs_outside_of_the_support_have_weight_zero():
     """Half of P0 lies where log π* is NaN: log Z is still right."""
     target = eg.Target(lambda x: jnp.log(x[0]) - x[0], like=jnp.zeros(1))  # Gamma(2, 1): Z = 1
-    found = pilot_evidence(target, diagonal(0.0, 3.0, 1, np.float32), jax.random.key(0))
+    found = annealed_evidence(target, diagonal(0.0, 3.0, 1, np.float32), jax.random.key(0), 500, 5)[0]
     agrees(found, 0.0, 2 + np.euler_gamma - 1)  # H of Gamma(2, 1) = 2 + ψ(2)·(1 - 2) = 1 + γ
     nowhere = eg.Target(lambda x: jnp.where(x[0] > 50.0, -x[0], -jnp.inf), like=jnp.zeros(1))
     with pytest.raises(eg.ConfigError, match="at no draw of P0"):
-        pilot_evidence(nowhere, diagonal(0.0, 1.0, 1, np.float32), jax.random.key(0))
+        annealed_evidence(nowhere, diagonal(0.0, 1.0, 1, np.float32), jax.random.key(0), 500, 5)
 
 
 def test_estimates_from_islands_by_hand():

@@ -33,24 +33,20 @@ from .console import Out, Seed, console, say
 
 
 class Row(NamedTuple):
-    """One target's line in the table."""
+    """One target's line in the table: -E[log π*] of our draws and exactly, and the sliced Wasserstein distance.
+
+    The distance is that from our draws to exact ones, beside its floor, that between two exact samples of that size.
+    """
 
     target: str
     letter: str
     estimate: float
-    """-E[log π*] over our draws."""
     exact: float
-    """-E[log π*] under the target."""
     distance: float
-    """The sliced Wasserstein distance from our draws to exact ones."""
     floor: float
-    """The same distance between two exact samples of that size."""
     verdict: str
-    """The certificate's verdict."""
     kind: str
-    """``"independent"``, or ``"weighted"`` where modes were found to be separate."""
     depth: int
-    """Gradients that one draw costs."""
     compile_seconds: float
     tuning_seconds: float
     sampling_seconds: float

@@ -101,13 +101,6 @@ def _by_weights(sampler: Sampler, method: Annealable, key: Array, particles: int
     )
 
 
-def pilot_evidence(
-    target: Target, initial: DiagonalGaussian, key: Array, particles: int = 500, leapfrogs: int = 5
-) -> Evidence:
-    """The same from a start alone, before any chain is tuned: step sizes are adapted to the ensemble on the way."""
-    return annealed_evidence(target, initial, key, particles, leapfrogs)[0]
-
-
 def annealed_evidence(
     target: Target,
     initial: DiagonalGaussian,

@@ -26,13 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..chain import ChainParams
-from ..charts import chart_at
 from ..family import Family
 from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, diagonal
 from ..initial.mixture import KernelMixture
-from ..kernels.affine import AffineHMC, AffineParams
+from ..kernels.affine import AffineHMC
 from ..protocols import Annealable, Fact, Familial, Shapes
 from ..runtime.drawing import Batch, Kind
 from ..runtime.errors import ConfigError, TargetError
@@ -221,14 +219,6 @@ class GEI(Annealable, Familial):
     def go_on(self, density: Density, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
         """The chain's T transitions from given positions, as a certificate tries them."""
         return run(self.kernel, density.batched, params, position, key)
-
-    def looked_at(self, params: GEIParams) -> ChainParams | None:
-        """The chain with a chart per step, for looking at with `kernel`; None for an annealed one."""
-        schedule = params.schedule
-        if schedule.beta is not None:
-            return None
-        charts = chart_at(params.charts, schedule.which)
-        return ChainParams(params.initial, AffineParams(schedule.step, schedule.leapfrogs, charts))
 
     def template(self, target: Target, found: Shapes, members: int | None = None) -> GEIParams:
         """The shapes that arrays of a file must have: T, the number of centres and the form of charts are its own."""

@@ -4,7 +4,7 @@
 file declares a port, typed as the function it needs; the higher file provides that function when it is imported, which
 `import ergodic` makes sure of:
 
-    summarising: Port[Summarises] = Port("Draws.summary")      # draws.py
+    summarising: Port[...] = Port("Draws.summary")             # draws.py
 
     @summarising.provide                                        # diagnostics/summary.py
     def summarise_draws(draws, rows): ...
