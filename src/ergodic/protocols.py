@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 Fact = str | int | float | bool
 """A plain value that a file's attributes can hold."""
+Rows = Float[Array, "particles dim"]
 Shapes = Mapping[str, tuple[int, ...]]
 """The shapes of a file's arrays, by their path below ``params/``."""
 
@@ -55,15 +56,15 @@ class Chart(Protocol):
     A chart maps displacements of whole ensembles, ``(particles, dim)``, row by row: x = x_0 + A z.
     """
 
-    def push(self, z: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def push(self, z: Rows) -> Rows:
         """The displacement A z of x."""
         ...
 
-    def pull(self, force: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def pull(self, force: Rows) -> Rows:
         """The force A'f in z that belongs to the force f in x."""
         ...
 
-    def whiten(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+    def whiten(self, x: Rows) -> Rows:
         """The displacement A⁻¹ x of z."""
         ...
 
@@ -72,7 +73,7 @@ class Chart(Protocol):
 class Initial(Protocol):
     """P0: a distribution with tractable sampling, density and entropy; a NamedTuple of arrays."""
 
-    def sample(self, key: Array, particles: int) -> Float[Array, "particles dim"]:
+    def sample(self, key: Array, particles: int) -> Rows:
         """Independent starting positions, inside a compiled program."""
         ...
 
@@ -80,7 +81,7 @@ class Initial(Protocol):
         """Independent starting positions, without a compiled program."""
         ...
 
-    def logdensity(self, x: Float[Array, "particles dim"]) -> Float[Array, "particles"]:
+    def logdensity(self, x: Rows) -> Float[Array, "particles"]:
         """log p0(x), normalised, of every particle."""
         ...
 
@@ -233,7 +234,7 @@ class Chained(Independent):
         """T, the number of transitions."""
 
     @abstractmethod
-    def go_on(self, density: Density, params: PyTree, position: Float[Array, "particles dim"], key: Array) -> Batch:
+    def go_on(self, density: Density, params: PyTree, position: Rows, key: Array) -> Batch:
         """The T transitions from given positions."""
 
     def simulate(self, density: Density, params: PyTree, key: Array, particles: int) -> Batch:
@@ -250,17 +251,17 @@ class Chained(Independent):
 
         return ahead(one(index) for index in range(start, start + count))
 
-    def chain(self, target: Target, params: PyTree, position: Float[Array, "particles dim"], key: Array) -> Batch:
+    def chain(self, target: Target, params: PyTree, position: Rows, key: Array) -> Batch:
         """The T transitions from given positions by a compiled program, which drawing and certifying share."""
         args = (params, position, key)
-        return compiled(_chain, (target.density, self), *args)(*args)
+        return compiled(type(self).go_on, (self, target.density), *args)(*args)
 
     def prepare(self, target: Target, params: PyTree) -> None:
         """Compile what draws by default need."""
         key, size = jax.random.key(0), self.chunk(target.dim)
         compiled(_begin, (size,), self.start(params), key, 0)
         position = jax.ShapeDtypeStruct((size, target.dim), target.dtype)  # type: ignore[no-untyped-call]
-        compiled(_chain, (target.density, self), params, position, key)
+        compiled(type(self).go_on, (self, target.density), params, position, key)
 
 
 class Hamiltonian(Chained):
@@ -340,9 +341,7 @@ class Bidirectional(Independent):
     """Annealed importance sampling whose chain can be run backwards, for bounds of log Z from above."""
 
     @abstractmethod
-    def backward(
-        self, density: Density, params: PyTree, exact: Float[Array, "particles dim"], key: Array
-    ) -> Float[Array, "particles"]:
+    def backward(self, density: Density, params: PyTree, exact: Rows, key: Array) -> Float[Array, "particles"]:
         """log w of runs from exact draws of π back to P0."""
 
 
@@ -355,10 +354,7 @@ class Familial(Chained):
 
     @abstractmethod
     def axes(self, params: PyTree) -> PyTree:
-        """Which parameters have an axis of members: 0 where they do, None where all members share them.
-
-        As `jax.vmap` takes them: one value may stand for a whole branch of the parameters.
-        """
+        """Which branches of the parameters have an axis of members, as `jax.vmap` takes it: 0, or None if shared."""
 
     def member_batch(
         self, density: FamilyDensity, params: PyTree, data: PyTree, who: Array, key: Array, index: int, particles: int
@@ -394,10 +390,6 @@ def _run_members(
 def _begin(particles: int, initial: Initial, key: Array, index: Array) -> tuple[Array, Array]:
     start_key, chain_key = jax.random.split(jax.random.fold_in(key, index))
     return initial.sample(start_key, particles), chain_key
-
-
-def _chain(density: Density, method: Chained, params: PyTree, position: Array, key: Array) -> Batch:
-    return method.go_on(density, params, position, key)
 
 
 def _advance(

@@ -178,12 +178,7 @@ class GEI(Annealable, Familial):
         if self.certify:
             watch = Stopwatch()
             self.prepare(sampler.target, sampler.params)
-            more = watch.cost(0, 0)
-            sampler.cost = replace(
-                sampler.cost,
-                compile_seconds=sampler.cost.compile_seconds + more.compile_seconds,
-                run_seconds=sampler.cost.run_seconds + more.run_seconds,
-            )
+            sampler.cost += watch.cost(0, 0)
             sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt))
         return sampler
 

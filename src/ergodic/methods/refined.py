@@ -8,7 +8,7 @@ particles can tell.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -78,7 +78,7 @@ def refine(
         ):
             cost, before = clock.cost(gradients, depth), sampler.cost
             record = record | {"memory": np.array([each.memory for _, each in both])}
-            return replace(best, record=record, cost=_sum(before, cost))
+            return replace(best, record=record, cost=before + cost)
     return sampler
 
 
@@ -125,10 +125,6 @@ def _plain(sampler: object) -> tuple[GEI, GEIParams]:
     if isinstance(sampler, Sampler) and isinstance(sampler.method, GEI) and sampler.params.schedule.beta is None:
         return sampler.method, sampler.params
     raise ConfigError(f"refine needs a sampler of eg.GEI, not annealed (of a family, a member's), not {sampler!r}")
-
-
-def _sum(one: Cost, other: Cost) -> Cost:
-    return Cost(*(getattr(one, name) + getattr(other, name) for name in asdict(one)))
 
 
 def _chart(params: GEIParams) -> LinearChart:

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,9 @@ class Cost:
     depth: int = 0
     compile_seconds: float = 0.0
     run_seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Stopwatch:

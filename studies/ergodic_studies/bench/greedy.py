@@ -55,7 +55,7 @@ class StudentT(NamedTuple):
     gaussian: KernelMixture
 
     def sample(self, key: Array, particles: int) -> Float[Array, "particles dim"]:
-        """Independent starting positions."""
+        """Independent starting positions, by JAX."""
         normal_key, scale_key = jax.random.split(key)
         centre = self.gaussian.centres
         spread = jax.random.chisquare(scale_key, 8, (particles, 1), centre.dtype) / 8
