@@ -1,4 +1,4 @@
-# make demo | test | test-all | lint | types | reproduce-entropy | reproduce-synthetic | bench | clean
+# make demo | test | test-studies | test-all | lint | types | house | reproduce-entropy | reproduce-synthetic | bench | clean
 # Everything runs in .venv, which is made from a Python 3.11 or newer and the pinned constraints.txt.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -10,7 +10,7 @@ TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(
 # tests/conftest.py compiles fast, not well; 'make test-all' compiles as users do.
 USERFLAGS := --xla_cpu_use_fusion_emitters=true --xla_cpu_parallel_codegen_split_count=32 --xla_backend_optimization_level=3
 
- .PHONY: demo test test-studies test-all lint types check reproduce-entropy reproduce-synthetic bench constraints clean
+ .PHONY: demo test test-studies test-all lint types house check reproduce-entropy reproduce-synthetic bench constraints clean
 
 demo: $(VENV)/.installed
 	@echo "==> ergodic demo"
@@ -30,11 +30,14 @@ test-all: $(VENV)/.installed-test
 	XLA_FLAGS="$(USERFLAGS)" $(TESTENV) $(BIN)/python -m pytest -n 2 -m 'slow or not slow' tests studies/tests
 
 lint: $(VENV)/.installed-test
-	$(BIN)/ruff check src studies tests examples
-	$(BIN)/ruff format --check src studies tests examples
+	$(BIN)/ruff check src studies tests examples tools
+	$(BIN)/ruff format --check src studies tests examples tools
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
+
+house: $(VENV)/.installed-test
+	$(BIN)/python tools/house.py
 
 check: lint types test test-studies
 

@@ -76,7 +76,7 @@ def test_planted_faults_are_found_and_named(case, test):
 
 def test_the_function_that_still_moves_is_named():
     """P0 = N((0, 3), 1) and one small step: the second coordinate has to go down."""
-    sampler = chain(eg.HEI(steps=1), gaussian(2), mean=(0.0, 3.0), scale=1.0, steps=1, time=0.3)
+    sampler = chain(eg.HEI(steps=1), gaussian(2), mean=np.array([0.0, 3.0]), scale=1.0, steps=1, time=0.3)
     finding = named(sampler.certify(jax.random.key(0), draws=2_000), "stationarity")
     assert finding.verdict == "failed" and ("x[1]" in finding.words or "log π*" in finding.words)
 
