@@ -41,7 +41,7 @@ def command(*words):
 """
 WITHOUT_STUDIES = """
 found = importlib.metadata.entry_points
-importlib.metadata.entry_points = lambda **which: () if which.get("group") == "ergodic.commands" else found(**which)
+importlib.metadata.entry_points = lambda **which: () if which.get("group", "").startswith("ergodic.") else found(**which)
 """
 
 

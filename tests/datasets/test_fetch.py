@@ -257,7 +257,7 @@ def test_origins_are_public_addresses_with_known_digests(monkeypatch):
             for origin in file.origins:
                 assert fetch.address(name, origin).startswith(("https://", "http://"))
     origin = registry.COLLECTIONS["uci"].files[3].origins[0]
-    assert fetch.address("uci", origin) == registry.GAL + "yacht/data/data.txt"
+    assert fetch.address("uci", origin) == origin.base + "yacht/data/data.txt"
     monkeypatch.setenv("ERGODIC_MIRROR", "https://example.org/data/")
     assert fetch.address("uci", origin) == "https://example.org/data/uci/yacht/data/data.txt"
 
