@@ -52,7 +52,7 @@ def _constrain(
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws from an approximation of a target, as NumPy arrays with one row a draw.
+    """Draws from an approximation of a target, as NumPy arrays with one row per draw.
 
     Attributes:
       target: what was sampled.
@@ -147,7 +147,7 @@ class Draws:
         )
 
     def by_chain(self, values: np.ndarray) -> np.ndarray:
-        """Values with one row a draw as ``(chains, steps, ...)``; an incomplete last step is left out."""
+        """Values with one row per draw as ``(chains, steps, ...)``; an incomplete last step is left out."""
         steps = len(values) // self.chains
         return np.swapaxes(values[: steps * self.chains].reshape(steps, self.chains, *values.shape[1:]), 0, 1)
 

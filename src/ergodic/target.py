@@ -144,7 +144,7 @@ class Density:
         return self.batched
 
     def stochastic_force(self, positions: Float[Array, "particles dim"], key: Array) -> Float[Array, "particles dim"]:
-        """An unbiased estimate of the force from a random minibatch a particle; the exact force without minibatches."""
+        """An unbiased estimate of the force from a own random minibatch, per particle; exact without minibatches."""
         if self.minibatch is None:
             return self.batched(positions)[1]
         estimate = self.minibatch
@@ -277,7 +277,7 @@ class Target:
         self.prior_entropy = None if prior_entropy is None else finite_float(prior_entropy, "prior_entropy")
         if prior is not None and (prior.mean.shape != (self.dim,) or prior.log_scale.shape != (self.dim,)):
             raise TargetError(
-                f"the prior's mean and log_scale must have {self.dim} values, one a flat coordinate, "
+                f"the prior's mean and log_scale must have {self.dim} values, one per flat coordinate, "
                 f"not {prior.mean.shape} and {prior.log_scale.shape}"
             )
         self.prior = prior

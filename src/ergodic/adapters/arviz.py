@@ -31,7 +31,7 @@ def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likel
     """Posterior, sample_stats (``lp`` and the draws' statistics), attributes, and what the target's model knows.
 
     One chain unless several ran. The model gives dims, coords, observed_data, constant_data and, where it can,
-    posterior_predictive and log_likelihood: one row a draw, simulated or computed now, and left out when that is more
+    posterior_predictive and log_likelihood: one row per draw, simulated or computed now, and left out when that is more
     than 50 million values and was not asked for.
     """
     model = draws.target.model

@@ -49,6 +49,7 @@ _FORGOTTEN = 1.15
 _ROUGH = 0.5  # nats
 _WEIGHTS = 50
 _SEPARATE = 3
+_AGAIN_KEY = 99
 _GOING_ON = 36  # transitions
 _OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
 
@@ -174,7 +175,7 @@ def _stationarity(case: _Case, key: Array, rng: np.random.Generator) -> tuple[li
     if not isinstance(method, Chained) or case.sampler.kind is Kind.WEIGHTED:
         return found, probes.gradients
     times = int(np.clip(_GOING_ON // method.transitions(case.sampler.params), 1, starts.ROUNDS))
-    found.append(_going_on(case, method, jax.random.fold_in(key, 99), before, times))
+    found.append(_going_on(case, method, jax.random.fold_in(key, _AGAIN_KEY), before, times))
     return found, probes.gradients + times * len(case.positions) * case.sampler.depth
 
 

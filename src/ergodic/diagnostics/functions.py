@@ -5,7 +5,7 @@ seen as well as wide ones:
 
     z = A⁻¹ (x - m),    A A' = covariance of the central draws (those with the larger log π*; m their mean)
 
-Leaving out the outer quarter keeps a few stray draws from deciding the scale. With few draws a dimension A is diagonal.
+Leaving out the outer quarter keeps a few stray draws from deciding the scale. With few draws, A is diagonal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 _CENTRAL = 0.75
-_ENOUGH = 10  # draws a dimension for a full covariance
+_ENOUGH = 10  # draws per dimension for a full covariance
 _REACH = 6.0
 _PROJECTIONS = 32
 _TAIL = 0.005

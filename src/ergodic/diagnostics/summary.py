@@ -29,7 +29,7 @@ _KEPT = 1 << 25  # values kept for quantiles
 
 
 class Part(NamedTuple):
-    """Some of the draws: one column a coordinate, log π* last; their log weights, where they have weights."""
+    """Some of the draws: one column per coordinate, log π* last; their log weights, where they have weights."""
 
     columns: np.ndarray
     log_weight: np.ndarray | None = None
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The table, as text and as arrays with one entry a row (``names``; log π* last).
+    """The table, as text and as arrays with one entry per row (``names``; log π* last).
 
     Attributes:
       names: what each row is about.

@@ -25,6 +25,8 @@ _CHAIN = ("transitions", "log_step", "log_scale")
 Measured = dict[str, Float[Array, ""]]
 """What iterations measure, by name; ``objective`` among them."""
 
+_ORDER_KEY, _NOISE_KEY = 0, 1
+
 
 class State(NamedTuple):
     """All that one iteration needs and changes."""
@@ -83,11 +85,13 @@ def advance_training(
     def iterate(state: State) -> tuple[State, Measured]:
         key = jax.random.wrap_key_data(state.key)
         at = state.iteration % epoch
-        order_key = jax.random.fold_in(jax.random.fold_in(key, 0), state.iteration // epoch)
+        order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER_KEY), state.iteration // epoch)
         order = jax.lax.cond(
             at == 0, lambda order: jax.random.permutation(order_key, order.shape[0]), lambda order: order, state.order
         )
-        pixel_key, estimate_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, 1), state.iteration))
+        pixel_key, estimate_key = jax.random.split(
+            jax.random.fold_in(jax.random.fold_in(key, _NOISE_KEY), state.iteration)
+        )
         rows = jax.lax.dynamic_slice_in_dim(order, at * recipe.batch, recipe.batch)
         grey = images[rows]
         y = jax.random.bernoulli(pixel_key, grey).astype(grey.dtype)

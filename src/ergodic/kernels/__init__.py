@@ -1,4 +1,4 @@
-"""MCMC transitions, one a file. A kernel is a frozen configuration that moves an `Ensemble` given its parameters."""
+"""MCMC transitions, one per file. A kernel is a frozen configuration that moves an `Ensemble` given its parameters."""
 
 from .ensemble import Ensemble, Info, start
 from .hmc import HMC, HMCParams

@@ -55,7 +55,7 @@ class GHMC(FixedShapes, Correlated):
       learning_rate: Adam's at first.
       decay: by which the learning rate is multiplied ...
       decay_every: ... after every so many iterations.
-      initial_mean: mean of P0, where chains start and the objective's fresh states come from; one number, or one a
+      initial_mean: mean of P0, where chains start and the objective's fresh states come from; one number, or one per
         flat coordinate.
       initial_scale: standard deviation of P0, likewise.
       mask_seed: draws the half masks, fixed for good.
@@ -125,7 +125,7 @@ class GHMC(FixedShapes, Correlated):
         params = GHMCParams(kernel, state)
         params = compiled(_burn_in, (target.density, self), params, burn_key)(params, burn_key)
         trained, burnt = len(record.get("objective", ())), self.burn_in * self.leapfrogs
-        depth = self.objective.depth  # twice the chains an iteration: their states and as many fresh ones
+        depth = self.objective.depth  # twice the chains per iteration: their states and as many fresh ones
         gradients = self.chains * (1 + trained * (1 + 2 * depth) + burnt)
         return Sampler(target, self, params, record, clock.cost(gradients, 1 + trained * (1 + depth) + burnt))
 

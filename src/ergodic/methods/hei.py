@@ -52,6 +52,7 @@ from .from_gaussian import FromGaussian
 
 DEFAULT_SCALE = math.sqrt(3.0)
 _PILOTS = 400
+_FLOOR_KEY, _SAFEGUARDS_KEY = 3, 4
 
 
 @dataclass(frozen=True)
@@ -151,13 +152,13 @@ class HEI(FromGaussian, FixedShapes, Hamiltonian):
         require_usable(target, check_key, params.initial)
         estimates: list[Evidence] = []
         if auto:
-            pilot_key, again_key = jax.random.split(jax.random.fold_in(key, 3))
+            pilot_key, again_key = jax.random.split(jax.random.fold_in(key, _FLOOR_KEY))
             pilot, islands = annealed_evidence(target, params.initial, pilot_key, _PILOTS, self.leapfrogs)
             floor = automatic_floor(params.initial, pilot.entropy, *islands.weighted())
             params = params._replace(initial=widen(params.initial, floor))
             estimates.append(pilot)
         params, record, costs = self._tune(
-            target.density, params, floor, train_key, jax.random.fold_in(key, 4), progress
+            target.density, params, floor, train_key, jax.random.fold_in(key, _SAFEGUARDS_KEY), progress
         )
         if auto:
             estimates.append(evidence(Sampler(target, self, params), again_key, _PILOTS))

@@ -66,7 +66,7 @@ class LAPS(Adapted):
     Attributes:
       chains: the ensemble. The paper has 4,096; all averages are over it.
       unadjusted: steps of phase one at most, one gradient each.
-      adjusted: gradients a chain in phase two; a transition takes 30 (75 above dimension 200).
+      adjusted: gradients per chain in phase two; a transition takes 30 (75 above dimension 200).
     """
 
     chains: int = 4096

@@ -6,7 +6,7 @@ that moves by δ a transition instead of a fresh uniform. From the chains of ano
     ε = ½ / √λ_max(E g gᵀ),    γ = 1 / √λ_max(E x xᵀ),    α = 1 - exp(-2 ε γ),    δ = α/2,
 
 and the momentum's scale are set anew at every step of warm-up. Sampling takes the averages over the folds at its end.
-One gradient a transition: neighbouring draws of a chain are close, and many chains make up for it.
+One gradient per transition: neighbouring draws of a chain are close, and many chains make up for it.
 
 Hoffman & Sountsov 2022, AISTATS, algorithm 3; slice variable after Neal 2020, arXiv:2001.11950.
 """

@@ -78,7 +78,7 @@ class Pathfinder(FromGaussian, FixedShapes, Independent):
         elbo, steps = jax.device_get((elbo, steps))
         if not (elbo > -math.inf).any():
             raise ConfigError(f"Pathfinder found no usable Gaussian on any of {self.paths} paths of '{target.name}'")
-        # Two gradients an iteration (BlackJAX takes the new point's again), and at least one in its line search.
+        # Two gradients per iteration (BlackJAX takes the new point's again), and at least one in its line search.
         gradients = 3 * steps + 1
         return Sampler(target, self, params, {"elbo": elbo}, clock.cost(int(gradients.sum()), int(gradients.max())))
 

@@ -30,6 +30,7 @@ from .gei import GEI
 from .schedule import GEIParams
 
 _JUDGES = 2048
+_JUDGE_KEY, _TUNE_KEY = 0, 1
 _FORGOTTEN = 0.1
 
 
@@ -62,13 +63,13 @@ def refine(
     if steps is not None and positive_int(steps, "steps") > have:
         raise ConfigError(f"the schedule has {have} steps; refining to {steps} would not shorten it")
     key = require_key(key)
-    whole = judge(sampler, jax.random.fold_in(key, 0))
+    whole = judge(sampler, jax.random.fold_in(key, _JUDGE_KEY))
     gradients, depth = sampler.depth * _JUDGES, sampler.depth
     wanted = [steps] if steps is not None else [count for count in (have // 2, 3 * have // 4) if 0 < count < have]
     for index, count in enumerate(wanted):
         short = shortened(sampler, count)
-        tuned, record = tune(short, jax.random.fold_in(key, 1 + index), iterations, particles)
-        both = [(one, judge(one, jax.random.fold_in(key, 0))) for one in (tuned, short)]
+        tuned, record = tune(short, jax.random.fold_in(key, _TUNE_KEY + index), iterations, particles)
+        both = [(one, judge(one, jax.random.fold_in(key, _JUDGE_KEY))) for one in (tuned, short)]
         best, judged = min(both, key=lambda pair: pair[1].memory)
         gradients += (iterations * particles + 2 * _JUDGES) * short.depth
         depth += (iterations + 1) * short.depth

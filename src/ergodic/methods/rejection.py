@@ -41,7 +41,7 @@ class Rejection(FixedShapes):
     """Settings of rejection sampling.
 
     Attributes:
-      low, high: the box's corners; one number, or one a flat coordinate.
+      low, high: the box's corners; one number, or one per flat coordinate.
       log_bound: at or above max log π* on the box. None: the largest of many random points, climbed a little further.
       proposals: how many are made at a time.
     """

@@ -1,1 +1,1 @@
-"""Ways of choosing a chain's parameters, one a file."""
+"""Ways of choosing a chain's parameters, one per file."""

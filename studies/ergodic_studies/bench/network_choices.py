@@ -4,7 +4,7 @@ Two splits of each table, a tenth of the training rows held out.
 
 - How wide P0 of the long chain should be: the appendix's standard deviations times 0.1, 0.3 and 1. Chains are a quarter
   as long as the study's.
-- Whether what the appendix leaves open (Adam's rates, the first step sizes, runs an iteration, where variational
+- Whether what the appendix leaves open (Adam's rates, the first step sizes, runs per iteration, where variational
   inference starts) decides how far its own chain of 50 transitions and 3 leapfrogs gets.
 """
 
