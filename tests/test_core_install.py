@@ -41,7 +41,8 @@ def command(*words):
 """
 WITHOUT_STUDIES = """
 found = importlib.metadata.entry_points
-importlib.metadata.entry_points = lambda **which: () if which.get("group", "").startswith("ergodic.") else found(**which)
+ours = lambda which: which.get("group", "").startswith("ergodic.")
+importlib.metadata.entry_points = lambda **which: () if ours(which) else found(**which)
 """
 
 

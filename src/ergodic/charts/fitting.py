@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import PyTree
 
 from . import LinearChart
 from .dense import DenseChart
@@ -79,9 +79,9 @@ def low_rank(
     return LowRankChart(*_on_host(scale, basis @ vectors, np.where(worth, stretch, 1)))
 
 
-def _on_host(*leaves: np.ndarray) -> tuple[Array, ...]:
+def _on_host(*leaves: np.ndarray | np.floating) -> PyTree:
     """NumPy arrays where a chart has arrays: programs take either, and charts compute with either."""
-    return leaves  # type: ignore[return-value]
+    return leaves
 
 
 def _standardised(position: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

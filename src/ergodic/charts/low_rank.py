@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .rows import Rows
@@ -21,7 +22,7 @@ class LowRankChart(NamedTuple):
     """U."""
     stretch: Float[Array, "*charts rank"]
 
-    def _along(self, z: Rows, by: Float[Array, "rank"]) -> Rows:
+    def _along(self, z: Rows, by: Array | np.ndarray) -> Rows:
         """(I + U diag(by - 1) U') z."""
         along: Rows = ((z @ self.vectors) * (by - 1)[None, :]) @ self.vectors.T
         return z + along

@@ -108,7 +108,7 @@ def adapt(method: Adapted, target: Target, key: Array) -> Sampler:
     return Sampler(target, method, params, record, clock.cost(gradients + method.chains, depth + 1))
 
 
-def hamiltonian_batch(before: Any, after: Any, info: Any, inverse_mass: Float[Array, "#chains dim"]) -> Batch:
+def hamiltonian_batch(before: Any, after: Any, info: Any, inverse_mass: Float[Array, "*chains dim"]) -> Batch:
     """A transition's draws and statistics from BlackJAX's states and `HMCInfo` or `NUTSInfo`.
 
     The energy error is H of the state that was proposed (HMC) or chosen (NUTS) less H at the start, where

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..chain import advance
 from ..charts import DenseChart, LinearChart, LowRankChart, chart_at
@@ -135,11 +135,11 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
         raise StorageError(f"no schedule in it: {error}") from error
     dim, dtype = target.dim, target.dtype
 
-    def whole(*shape: int) -> Array:
-        return jax.ShapeDtypeStruct(shape, np.int32)  # type: ignore[no-untyped-call, return-value]
+    def whole(*shape: int) -> PyTree:
+        return jax.ShapeDtypeStruct(shape, np.int32)  # type: ignore[no-untyped-call]
 
-    def real(*shape: int) -> Array:
-        return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call, return-value]
+    def real(*shape: int) -> PyTree:
+        return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
     def chart(*lead: int) -> LinearChart:
         if rank:
