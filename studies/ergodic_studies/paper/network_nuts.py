@@ -8,20 +8,22 @@ of the noise, over chains that start at different trained networks.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.bnn.prediction import Mixture
+from ergodic.initial import DiagonalGaussian
 from ergodic.methods.nuts import NUTS
 from ergodic.methods.peers import lenient
 from ergodic.runtime.arviz import arviz as import_arviz
 from ergodic.runtime.cores import over_cores
-from ergodic.runtime.validation import positive_int, settle
+from ergodic.runtime.validation import settle
+from ergodic.target import Density
 
 from .deep_ensemble import DeepEnsemble
 
@@ -52,7 +54,7 @@ class LongRun:
     iterations: int = 3000
 
     def __post_init__(self) -> None:
-        settle(self, **dict.fromkeys(("draws", "thin", "iterations"), positive_int))
+        settle(self)
 
     def sample(
         self, network: RegressionNetwork, data: Data, key: Array
@@ -67,30 +69,17 @@ class LongRun:
         return np.asarray(positions).reshape(splits, chains, self.draws, dim)
 
 
-class _At(NamedTuple):
-    """Chains start at these points; what `NUTS.warm_up` asks of P0."""
-
-    position: Array
-
-    def sample(self, key: Array, count: int) -> Array:
-        """The points, whatever the key."""
-        return self.position
-
-
 def _run(method: LongRun, network: RegressionNetwork, data: Data, begin: Array, key: Array) -> Array:
     """One chain's draws, from one point."""
     warm_key, draw_key = jax.random.split(key)
-    nuts, at = replace(method.nuts, chains=1), cast(Any, _At(begin))
-
-    def density(flat: Array) -> Array:
-        return network.logdensity(flat, data)
-
+    nuts, at = replace(method.nuts, chains=1), DiagonalGaussian(begin[0], jnp.full_like(begin[0], -jnp.inf))
+    density = Density(lambda position: network.log_joint(position, data), network.layout)
     with lenient():
-        params, _ = nuts.warm_up(cast(Any, density), at, warm_key)
+        params, _ = nuts.warm_up(density, at, warm_key)
 
-    def keep(state: Any, key: Array) -> tuple[Any, Array]:
-        def advance(state: Any, key: Array) -> tuple[Any, None]:
-            return nuts.advance(cast(Any, density), params, state, key)[0], None
+    def keep(state: PyTree, key: Array) -> tuple[PyTree, Array]:
+        def advance(state: PyTree, key: Array) -> tuple[PyTree, None]:
+            return nuts.advance(density, params, state, key)[0], None
 
         state, _ = jax.lax.scan(advance, state, jax.random.split(key, method.thin))
         return state, state.position[0]
