@@ -59,6 +59,10 @@ def _open(cls):
 
 for method in importlib.import_module("ergodic.methods").METHODS.values():
     _open(method)
+library = importlib.import_module("ergodic")
+for name, verb in vars(library).items():
+    if inspect.isfunction(verb):
+        setattr(library, name, inspect.unwrap(verb))  # a door too: the verbs of the top level
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@
 | `funnel` | v ~ N(0, 3²), x1..x9 given v ~ N(0, e^v) | Neal 2003, Inference Gym's NealsFunnel |
 | `unequal-modes` | 0.6 N(c1, I) + 0.3 N(c2, I) + 0.1 N(c3, I), centres about 10 apart | ours |
 
-(N(m, s²), variances, here.) Second moments of squares, Var[x_i²], are given too: b2 (measures/bias.py) divides by
+(N(m, s²), variances, here.) Second moments of squares, Var[x_i²], are given too: b2 (of the studies) divides by
 them, and a sample estimates them badly where tails are heavy. The funnel's x_i have Var[x_i²] = 3 e^18 - e^9, so that
 b2 sees v and next to nothing of x_i.
 """
