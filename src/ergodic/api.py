@@ -12,10 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from .certificate import Certificate
+from .draws import Draws
 from .family import Family
 from .family_sampler import FamilySampler
 from .methods import GEI, METHODS
-from .protocols import Familial, Method
+from .protocols import Budgeted, Familial, Method
+from .runtime.budget import Budget
 from .runtime.errors import ConfigError, StorageError
 from .runtime.files import named_leaves
 from .runtime.programs import Cost
@@ -26,8 +28,26 @@ from .target import Target
 __all__ = ["fit", "fit_many", "load"]
 
 
-def fit(target: Target, key: Array, method: Method | None = None, *, progress: bool | None = None) -> Sampler:
-    """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's."""
+def fit(
+    target: Target,
+    key: Array,
+    method: Method | None = None,
+    *,
+    max_seconds: float | None = None,
+    max_gradients: float | None = None,
+    progress: bool | None = None,
+) -> Sampler:
+    """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's.
+
+    Args:
+      target: what to sample.
+      key: a JAX random key.
+      method: with its settings; None: ``GEI()``.
+      max_seconds: how long it may take, compiling and certifying included, to within one step of all particles. The
+        best chain so far is returned, certified as far as that went.
+      max_gradients: how many gradients it may spend, likewise.
+      progress: whether there is a bar; None: where there is a terminal.
+    """
     if not isinstance(target, Target):
         raise ConfigError(
             f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
@@ -35,7 +55,13 @@ def fit(target: Target, key: Array, method: Method | None = None, *, progress: b
     method = GEI() if method is None else method
     if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
-    return method.fit(target, require_key(key), progress=progress)
+    if max_seconds is None and max_gradients is None:
+        return method.fit(target, require_key(key), progress=progress)
+    if not isinstance(method, Budgeted):
+        raise ConfigError(f"{method.name} keeps no budget: leave out max_seconds and max_gradients, or use eg.GEI()")
+    unlimited = float("inf")
+    limits = (unlimited if limit is None else limit for limit in (max_seconds, max_gradients))
+    return method.fit(target, require_key(key), progress=progress, budget=Budget(*limits))
 
 
 def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | None = None) -> FamilySampler:
@@ -112,7 +138,22 @@ def _assemble(path: str | os.PathLike[str], target: Target, header: Header, arra
     record, extra = _below(arrays, "record/"), _below(arrays, "extra/")
     kept = header.get("certificate")
     certificate = None if kept is None else Certificate.from_dict(kept)
-    return Sampler(target, method, params, record, Cost(**header["cost"]), header["source"], certificate, extra)
+    sampler = Sampler(target, method, params, record, Cost(**header["cost"]), header["source"], certificate, extra)
+    sampler.draws = _kept(path, sampler, _below(arrays, "draws/"))
+    return sampler
+
+
+def _kept(path: str | os.PathLike[str], sampler: Sampler, columns: dict[str, np.ndarray]) -> Draws | None:
+    """The certified draws of a file."""
+    if not columns:
+        return None
+    position, logdensity, stats = columns.get("position"), columns.get("logdensity"), _below(columns, "stats/")
+    if position is None or logdensity is None or position.shape != (len(logdensity), sampler.target.dim):
+        raise StorageError(f"{path} is damaged: its certified draws are not {sampler.target.dim} values each")
+    if any(len(column) != len(logdensity) for column in stats.values()):
+        raise StorageError(f"{path} is damaged: its certified draws have statistics of another length")
+    facts = sampler.attributes(jax.random.key(0)) | {"seed": "certificate"}
+    return Draws(sampler.target, position, logdensity, stats, attributes=facts, kind=sampler.kind)
 
 
 def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
@@ -125,7 +166,9 @@ def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 @certifying.provide
-def _certify(sampler: Sampler, key: Array, *, draws: int, level: float, evidence: bool) -> Certificate:
+def _certify(
+    sampler: Sampler, key: Array, *, draws: int | None, level: float, evidence: bool, budget: Budget | None
+) -> Certificate:
     from .diagnostics.certify import certify  # SciPy's statistics take a while to import
 
-    return certify(sampler, key, draws=draws, level=level, evidence=evidence)
+    return certify(sampler, key, draws=draws, level=level, evidence=evidence, budget=budget)

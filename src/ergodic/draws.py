@@ -146,6 +146,19 @@ class Draws:
             kind=Kind.CORRELATED,
         )
 
+    def joined(self, more: Draws) -> Draws:
+        """These draws and others of the same sampler, with what both cost."""
+        one, two = len(self), len(more)
+        trace = {name: (one * column + two * more.trace[name]) / (one + two) for name, column in self.trace.items()}
+        return replace(
+            self,
+            unconstrained=np.concatenate([self.unconstrained, more.unconstrained]),
+            logdensity=np.concatenate([self.logdensity, more.logdensity]),
+            stats={name: np.concatenate([column, more.stats[name]]) for name, column in self.stats.items()},
+            trace=trace,
+            cost=self.cost + more.cost,
+        )
+
     def by_chain(self, values: np.ndarray) -> np.ndarray:
         """Values with one row per draw as ``(chains, steps, ...)``; an incomplete last step is left out."""
         steps = len(values) // self.chains

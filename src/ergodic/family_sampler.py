@@ -85,7 +85,9 @@ class FamilySampler:
         Draw i of member m depends on the key, on m, on i and on ``chunk`` alone.
         """
         n, key, clock, members = positive_int(n, "n, the number of draws"), require_key(key), Stopwatch(), len(self)
-        size = min(self.method.chunk(self.family.dim) if chunk is None else positive_int(chunk, "chunk"), n)
+        size = min(
+            self.method.chunk(self.family.dim, self.params) if chunk is None else positive_int(chunk, "chunk"), n
+        )
         block = math.ceil(members / math.ceil(members / max(1, _SIDE_BY_SIDE // size)))
         found, made = [], 0
         for first in range(0, members, block):

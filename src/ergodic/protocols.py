@@ -30,6 +30,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from .runtime.budget import Budget
 from .runtime.drawing import Batch, Columns, Kind, ahead, default_chunk
 from .runtime.programs import compiled
 from .runtime.validation import Rule, settle
@@ -42,11 +43,9 @@ if TYPE_CHECKING:
     from .sampler import Sampler
     from .target import Density, Layout, Target
 
-Fact = str | int | float | bool
-"""A plain value that a file's attributes can hold."""
+Fact = str | int | float | bool  # what a file's attributes can hold
 Rows = Float[Array, "particles dim"]
-Shapes = Mapping[str, tuple[int, ...]]
-"""The shapes of a file's arrays, by their path below ``params/``."""
+Shapes = Mapping[str, tuple[int, ...]]  # of a file's arrays, by their path below ``params/``
 
 
 @runtime_checkable
@@ -160,7 +159,7 @@ class Method(ABC):
     def spent(self, params: PyTree, columns: Columns, size: int) -> tuple[int, int]:
         """Gradients of all draws together, and those that had to follow one another."""
 
-    def chunk(self, dim: int) -> int:
+    def chunk(self, dim: int, params: PyTree) -> int:
         """Rows of a batch by default."""
         return default_chunk(dim)
 
@@ -256,13 +255,6 @@ class Chained(Independent):
         args = (params, position, key)
         return compiled(type(self).go_on, (self, target.density), *args)(*args)
 
-    def prepare(self, target: Target, params: PyTree) -> None:
-        """Compile what draws by default need."""
-        key, size = jax.random.key(0), self.chunk(target.dim)
-        compiled(_begin, (size,), self.start(params), key, 0)
-        position = jax.ShapeDtypeStruct((size, target.dim), target.dtype)  # type: ignore[no-untyped-call]
-        compiled(type(self).go_on, (self, target.density), params, position, key)
-
 
 class Hamiltonian(Chained):
     """A chain of HMC transitions of one length, whose step sizes annealing can go along for log Z."""
@@ -288,6 +280,14 @@ class Annealable(Chained):
     @abstractmethod
     def elsewhere(self, params: PyTree, shift: float, factor: float) -> PyTree:
         """The annealed chain from another P0: displaced by ``shift`` of its spreads, ``factor`` times as wide."""
+
+
+class Budgeted(Method):
+    """A method that can be given a limit, and then returns the best that it found within it."""
+
+    @abstractmethod
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None, budget: Budget | None = None) -> Sampler:
+        """Tune the method to a target, within a budget."""
 
 
 class Correlated(Method):

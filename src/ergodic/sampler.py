@@ -17,6 +17,7 @@ from ._version import __version__
 from .certificate import Certificate
 from .draws import Draws
 from .protocols import Correlated, Fact, Method
+from .runtime.budget import Budget
 from .runtime.drawing import Kind, filled
 from .runtime.errors import ConfigError, DrawsWarning
 from .runtime.files import named_leaves
@@ -31,10 +32,22 @@ from .target import Target
 class Certifies(Protocol):
     """What `Sampler.certify` delegates to."""
 
-    def __call__(self, sampler: Sampler, key: Array, *, draws: int, level: float, evidence: bool) -> Certificate:
+    def __call__(
+        self,
+        sampler: Sampler,
+        key: Array,
+        *,
+        draws: int | None,
+        level: float,
+        evidence: bool,
+        budget: Budget | None,
+    ) -> Certificate:
         """Evidence on fresh draws of a sampler."""
         ...
 
+
+_KEPT = 1 << 16
+"""Certified draws that a file keeps, at most."""
 
 certifying: Port[Certifies] = Port("Sampler.certify")
 
@@ -52,6 +65,8 @@ class Sampler:
       source: where the command line found the target: ``{"builtin": name}`` or ``{"file": ..., "object": ...}``.
       certificate: what `certify` found last, or None.
       extra: further arrays that go into the file with it, by name.
+      draws: those that were certified, ready to use; None before.
+      gathered: what `certify` has seen so far, which it goes on from; not in the file.
     """
 
     target: Target
@@ -62,6 +77,8 @@ class Sampler:
     source: dict[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+    draws: Draws | None = None
+    gathered: object = None
 
     def sample(self, key: Array, n: int, *, chunk: int | None = None, progress: bool | None = None) -> Draws:
         """Draw n times.
@@ -71,7 +88,7 @@ class Sampler:
         """
         n, key, method = positive_int(n, "n, the number of draws"), require_key(key), self.method
         clock = Stopwatch()
-        size = method.chunk(self.target.dim) if chunk is None else positive_int(chunk, "chunk")
+        size = method.chunk(self.target.dim, self.params) if chunk is None else positive_int(chunk, "chunk")
         size = method.rows(n, size)
         columns = filled(method.draw(self.target, self.params, key, n, size), n, size=size, progress=progress)
         warn_of_lost(columns.logdensity)
@@ -115,16 +132,30 @@ class Sampler:
             "certificate": certificate,
         }
 
-    def certify(self, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False) -> Certificate:
+    def certify(
+        self,
+        key: Array,
+        *,
+        draws: int | None = None,
+        level: float = 0.02,
+        evidence: bool = False,
+        budget: float | Budget | None = None,
+    ) -> Certificate:
         """Look for evidence against the sampler on fresh draws, and keep what was found as `certificate`.
+
+        Few draws are looked at first, then twice as many, and so on, until something fails or ``draws`` have been
+        looked at. A further call, with another key, adds to what there is. The draws are kept as `draws`.
 
         Args:
           key: use one that no other draws were made with.
-          draws: how many fresh draws to look at.
+          draws: how many fresh draws to look at. None: up to 10,240, as far as the budget goes.
           level: the probability, at most, that a sound sampler is failed.
           evidence: also estimate log Z and the target's entropy, by annealing along the tuned chain.
+          budget: seconds that it may take. None: as long as tuning took, or a second; without limit, where ``draws``
+            are given.
         """
-        found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence)
+        seconds = Budget(budget) if isinstance(budget, int | float) else budget
+        found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence, budget=seconds)
         self.certificate = found
         return found
 
@@ -162,6 +193,8 @@ def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None 
     arrays = {f"params/{name}": np.asarray(leaf) for name, leaf in named_leaves(sampler.params)}
     arrays |= {f"record/{name}": np.asarray(column) for name, column in sampler.record.items()}
     arrays |= {f"extra/{name}": np.asarray(array) for name, array in sampler.extra.items()}
+    if sampler.draws is not None:
+        arrays |= {f"draws/{name}": column[:_KEPT] for name, column in columns_of(sampler.draws).items()}
     header = {
         "method": sampler.method.name,
         "config": sampler.method.settings(),
@@ -172,6 +205,12 @@ def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None 
         **({} if members is None else {"members": members}),
     }
     write(path, header, arrays)
+
+
+def columns_of(draws: Draws) -> dict[str, np.ndarray]:
+    """Draws as named columns, for a file."""
+    stats = {f"stats/{name}": column for name, column in draws.stats.items()}
+    return {"position": draws.unconstrained, "logdensity": draws.logdensity, **stats}
 
 
 def describe(target: Target) -> dict[str, Any]:

@@ -8,11 +8,13 @@ import pytest
 import ergodic as eg
 from ergodic.diagnostics.functions import Bounded, Functions, Tails, frame
 from ergodic.diagnostics.starts import two_heaps
-from ergodic.diagnostics.stationarity import probe
+from ergodic.diagnostics.stationarity import ROWS, Probe
 from ergodic.diagnostics.stein import identities, kernel_discrepancy, stein_kernel
 from ergodic.statistics.hypotheses import average, smallest, symmetric
+from ergodic.tuning.forgetting import Particles
+from ergodic.tuning.stepping import Way
 
-N = 4_000
+N = 4_096
 COVARIANCE = np.array([[2.0, 1.5, 0.0], [1.5, 1.6, 0.2], [0.0, 0.2, 0.01 + 0.1]])
 PRECISION = jnp.asarray(np.linalg.inv(COVARIANCE), jnp.float32)
 NAMES = ("a", "b", "c")
@@ -60,14 +62,23 @@ def test_bounded_functions_are_bounded(target, exact):
     assert values.shape == (N, len(functions.names)) and np.abs(values).max() <= 6
 
 
+def probed(target, draws):
+    """Where a probe takes draws, from the shortest trajectory to the longest."""
+    way = Way.on(target)
+    blocks = [way.evaluated(draws[at : at + ROWS], way.plain(ROWS)) for at in range(0, len(draws), ROWS)]
+    particles = Particles(*(np.concatenate(leaves) for leaves in zip(*blocks, strict=True)))
+    probe = Probe.of(way, Particles(*(leaf[:ROWS] for leaf in particles)), jax.random.key(0))
+    return list(probe.move(particles, ROWS, jax.random.key(1)).values())
+
+
 def test_probes_leave_exact_draws_unchanged(target, exact):
     """Exact p-values: fails with probability below 1e-3 for right code (fixed seed)."""
     value, _, functions = look(target, exact)
-    probes = probe(target.density, exact, functions.frame, jax.random.key(0))
-    assert probes.probes and probes.acceptance > 0.7
+    probes = probed(target, exact)
+    assert len(probes) > 1 and all(p.acceptance.mean() > 0.7 for p in probes)
     half = N // 2
     tails = Tails.of(NAMES, exact[:half], value[:half])
-    for p in probes.probes:
+    for p in probes:
         change = functions(p.position, p.logdensity) - functions(exact, value)
         assert smallest(symmetric(change).p_value) > 1e-3
         outside = tails(p.position[half:], p.logdensity[half:]) - tails(exact[half:], value[half:])
@@ -78,8 +89,7 @@ def test_probes_leave_exact_draws_unchanged(target, exact):
 def test_probes_and_identities_see_a_wrong_scale_and_a_wrong_place(target, exact, spoil):
     wrong = spoil(exact)
     value, gradient, functions = look(target, wrong)
-    probes = probe(target.density, wrong, functions.frame, jax.random.key(0))
-    longest = probes.probes[-1]
+    longest = probed(target, wrong)[-1]
     moved = functions(longest.position, longest.logdensity) - functions(wrong, value)
     assert smallest(symmetric(moved).p_value) < 2e-3
     assert smallest(average(identities(functions, NAMES, wrong, gradient).values).p_value) < 1e-6
@@ -123,7 +133,7 @@ def test_the_kernel_discrepancy_has_level_and_power():
         p_values.append(kernel_discrepancy(z, -z, rng, bootstraps=199)[1])
     assert np.sum(np.array(p_values) < 0.05) <= 24
     z = rng.normal(0.3, 1, size=(300, 2))
-    assert kernel_discrepancy(z, -z, rng)[1] == 0.001
+    assert kernel_discrepancy(z, -z, rng)[1] == 1 / 9991
 
 
 def test_two_heaps_are_found():

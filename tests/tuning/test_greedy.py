@@ -13,6 +13,7 @@ from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams
 from ergodic.tuning.greedy import FINE, REPEAT, SEARCH, TRANSIENT, advance, begin
 from ergodic.tuning.greedy_settings import GreedySettings
+from ergodic.tuning.stepping import ANY
 
 DIM, N = 5, 400
 KERNEL = AffineHMC()
@@ -26,7 +27,10 @@ def normal():
 
 @functools.partial(jax.jit, static_argnums=0)
 def stepped(density, walk, chart, mode, t, key):
-    return advance(KERNEL, GreedySettings(), density, walk, chart, mode, t, jax.random.fold_in(key, t))
+    walk, chosen, _ = advance(
+        KERNEL, GreedySettings(), density, walk, chart, mode, jnp.int32(ANY), t, jax.random.fold_in(key, t)
+    )
+    return walk, chosen
 
 
 def go(density, walk, mode, t=0, chart=UNIT, key=0):

@@ -12,7 +12,8 @@ from ergodic.initial.mixture import KernelMixture
 from ergodic.kernels.affine import AffineHMC
 from ergodic.tuning.forgetting import Particles, remembered, still
 from ergodic.tuning.greedy_settings import GreedySettings
-from ergodic.tuning.walking import Way, pilot, prune, rescued, retune
+from ergodic.tuning.stepping import Way
+from ergodic.tuning.walking import pilot, prune, rescued, retune
 
 N, SETTINGS = 128, GreedySettings()
 

@@ -6,6 +6,7 @@ offer; `fitting.py` makes one from an ensemble. A chart maps displacements: x = 
 """
 
 import jax
+import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from .dense import DenseChart
@@ -15,7 +16,7 @@ from .low_rank import LowRankChart
 LinearChart = DiagonalChart | LowRankChart | DenseChart
 
 
-def chart_at(charts: PyTree, which: Int[Array, "*steps"]) -> PyTree:
+def chart_at(charts: PyTree, which: Int[Array, "*steps"] | np.int32) -> PyTree:
     """One of several charts stacked along a leading axis; with an array of indices, one per step."""
     return jax.tree_util.tree_map(lambda leaf: leaf[which], charts)
 

@@ -44,6 +44,15 @@ def chart_of(
     return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, position.dtype), chart)
 
 
+def identity(particles: int, dim: int, rank: int, dtype: np.dtype) -> LinearChart:
+    """The chart x = z, in the form and with the shapes that `chart_of` gives as many particles."""
+    if 4 * dim <= particles:
+        eye = np.eye(dim, dtype=dtype)
+        return DenseChart(*_on_host(eye, eye, np.zeros((), dtype)))
+    count = min(dim, 2 * min(rank, dim, particles))
+    return LowRankChart(*_on_host(np.ones(dim, dtype), np.eye(dim, count, dtype=dtype), np.ones(count, dtype)))
+
+
 def dense(position: np.ndarray, gradient: np.ndarray, reach: float = REACH) -> DenseChart:
     """The chart from the full covariances."""
     n, dim = position.shape

@@ -1,205 +1,249 @@
-"""How a certificate comes about: fresh draws, and every test the library has for them.
+"""How a certificate comes about: fresh draws, and every test the library has for them, a stage at a time.
 
-    stationarity      further transitions change nothing, a probe's nor its own   (`stationarity.py`)
+    health            divergences, dead steps, stray draws, entropy of P0      (`health.py`)
     stein             E[φ·∂log π + div φ] = 0, field by field and over a ball  (`stein.py`)
+    stationarity      further transitions change nothing, a probe's nor its own   (`stationarity.py`)
     start             the chain from other starts ends at the same place       (`starts.py`)
-    health            divergences, dead steps, stray draws, entropy of P0
     evidence          log Z by annealing along the tuned chain, where asked    (`evidence.py`)
 
-The level is shared out evenly over the tests that have a p-value, each of which is corrected for the functions it
-looked at, so sound draws fail with at most that probability.
+A first stage looks at few draws, with the tests that cost next to nothing. Every further one has twice as many draws,
+and all tests. The first failure ends it, and so does a budget that does not afford the next stage.
+
+Stage k may spend 1/(k (k+1)) of the level: however many stages there will be, and however often a certificate is gone
+on with, that sums to all of it. A stage's part is shared out evenly over the tests that have a p-value, each of which
+is corrected for the functions it looked at, so sound draws fail with at most the level's probability.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..certificate import Certificate, Finding
-from ..draws import Draws
 from ..protocols import Annealable, Chained
-from ..runtime.drawing import Kind, default_chunk
-from ..runtime.errors import ConfigError, DrawsWarning
-from ..runtime.programs import Stopwatch, compiled
+from ..runtime.budget import Budget
+from ..runtime.drawing import Kind
+from ..runtime.errors import ConfigError
+from ..runtime.noise import generator
+from ..runtime.programs import Stopwatch
 from ..runtime.validation import positive_int
 from ..sampler import Sampler
 from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
-from ..target import Density
 from . import starts
 from .evidence import evidence as evidence_of
-from .functions import Functions, Tails, frame
+from .functions import Functions, Tails
+from .gathering import Gathered, separate
 from .health import findings as health_findings
-from .stationarity import probe
 from .stein import identities, kernel_discrepancy
 
 TESTS = 8
 """Tests that have a p-value: two each of stein and stationarity, three starts and their memory."""
 LEAST = 1000
+DRAWS = 10_240
+FLOOR = 1.0
+"""Seconds that a certificate may always take."""
+_FIRST = 512
+_HASTE = 2.0
+"""The first stage that has all tests may take as many times what there is: without it there is no verdict."""
 _KERNEL_DRAWS = 1000
 _UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
 _FORGOTTEN = 1.15
 _ROUGH = 0.5  # nats
 _WEIGHTS = 50
-_SEPARATE = 3
-_AGAIN_KEY = 99
-_GOING_ON = 36  # transitions
+_SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
+"""By which numbers the key is folded for what is not part of a stage."""
 _OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
 
 
 class _Case(NamedTuple):
     """What every test works on."""
 
-    sampler: Sampler
-    positions: np.ndarray
-    logdensity: np.ndarray
-    gradient: np.ndarray
+    seen: Gathered
     functions: Functions
     threshold: float
+    key: Array
+    rng: np.random.Generator
+
+    @property
+    def sampler(self) -> Sampler:
+        """Whose draws they are."""
+        return self.seen.sampler
 
 
 def certify(
-    sampler: Sampler, key: Array, *, draws: int = 10_000, level: float = 0.02, evidence: bool = False
+    sampler: Sampler,
+    key: Array,
+    *,
+    draws: int | None = None,
+    level: float = 0.02,
+    evidence: bool = False,
+    budget: Budget | None = None,
 ) -> Certificate:
-    """Look at fresh draws of a sampler; see `Sampler.certify`."""
-    draws = positive_int(draws, "draws")
-    if draws < 100:
+    """Look at fresh draws of a sampler, beside those that were looked at before; see `Sampler.certify`."""
+    wanted = DRAWS if draws is None else positive_int(draws, "draws")
+    if wanted < 100:
         raise ConfigError(f"draws={draws} are too few to certify anything; use {LEAST:,} or more")
     if not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, not {level}")
-    clock = Stopwatch()
-    draw_key, seed_key, evidence_key, *test_keys = jax.random.split(key, 6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DrawsWarning)  # a finding says it
-        fresh = sampler.sample(draw_key, draws, progress=False)
-    found = list(health_findings(sampler, fresh))
-    spent, depth = fresh.cost.gradients, fresh.cost.depth
-    positions, logdensity = _separate(fresh, seed_key)
-    usable = np.isfinite(logdensity)
-    positions, logdensity = positions[usable], logdensity[usable]
-    if len(positions) < LEAST:
-        words = f"only {len(positions):,} usable, separate draws: too few to tell, {LEAST:,} are needed"
-        found.append(
-            Finding("health", "number of draws", "inconclusive", words, advice="draw more: certify(draws=...)")
-        )
-    if len(positions) >= 100:
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(seed_key)).tolist())
-        gradient = _gradients(sampler.target.density, positions)
-        half = len(positions) // 2  # the frame fits the draws that it is made from too well to compare them with others
-        functions = Functions.of(frame(positions[:half], logdensity[:half]), sampler.target.names, rng)
-        case = _Case(sampler, positions, logdensity, gradient, functions, level / TESTS)
-        for test, test_key in zip((_stationarity, _stein, _starts), test_keys, strict=True):
-            more, gradients = test(case, test_key, rng)
-            found += more
-            spent += gradients
+    clock, before = Stopwatch(), sampler.certificate
+    if budget is None:
+        budget = Budget() if draws is not None else allowance(sampler)
+    seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
+    spent = seen.gradients
+    found = _staged(seen, key, wanted, level, budget)
     if evidence:
-        more, gradients = _evidence(sampler, evidence_key)
-        found += more
-        spent += gradients
-    depth += starts.ROUNDS * depth if isinstance(sampler.method, Chained) else 0  # the tests run side by side
-    return Certificate(tuple(found), draws, level, clock.cost(spent, depth), fresh.cost.gradients)
+        found += _evidence(sampler, jax.random.fold_in(key, _EVIDENCE), seen)
+    sampler.gathered, sampler.draws = seen, seen.draws
+    cost = clock.cost(seen.gradients - spent, seen.depth)
+    went_on = before is not None and spent > 0
+    cost = before.cost + cost if went_on and before is not None else cost
+    looked = 0 if seen.draws is None else len(seen.draws)
+    return Certificate(tuple(found), looked, level, cost, seen.drawing)
 
 
-def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that can be taken as independent: all of independent draws, as many as the others are worth."""
-    if draws.independent:
-        return draws.unconstrained, draws.logdensity
-    worth = max(1, int(draws.effective_size()))
-    if draws.kind is Kind.WEIGHTED:
-        chosen = draws.resample(key, max(1, worth // _SEPARATE))  # few, so that hardly any comes twice
-        return chosen.unconstrained, chosen.logdensity
-    every = max(1, math.ceil(len(draws) / worth))
-    return draws.unconstrained[::every], draws.logdensity[::every]
+def allowance(sampler: Sampler) -> Budget:
+    """What a certificate may take by default: as long as tuning and compiling did, or a second."""
+    return Budget(max(FLOOR, sampler.cost.run_seconds + sampler.cost.compile_seconds))
 
 
-def _blocks(positions: np.ndarray) -> Iterator[Array]:
-    """Positions as many at a time as are drawn at a time."""
-    size = default_chunk(positions.shape[1])
-    return (jnp.asarray(positions[at : at + size]) for at in range(0, len(positions), size))
+def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget) -> list[Finding]:
+    """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent."""
+    found: list[Finding] = []
+    clock, before, complete = Stopwatch(), seen.gradients, False
+    for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, budget)):
+        price, spent = seen.price(total, whole), seen.gradients - before
+        seconds = price * clock.cost(0, 0).run_seconds / spent if spent else 0.0
+        short = seconds > (1 if complete else _HASTE) * budget.seconds() or price > budget.gradients()
+        if found and (short or budget.over()):
+            return found if complete else [*found, _cut(seen)]
+        so_far, already = seen.gradients, 0 if seen.draws is None else len(seen.draws)
+        seen.stage(total - already, key)
+        found = []
+        for group in _tests(seen, key, level, whole):
+            found += group
+            if any(finding.verdict == "failed" for finding in group):
+                return found
+        budget.spend(seen.gradients - so_far)
+        complete = whole
+    return found
 
 
-def _gradients(density: Density, positions: np.ndarray) -> np.ndarray:
-    forces = (compiled(_force, (density,), block)(block) for block in _blocks(positions))
-    return np.concatenate([np.asarray(force) for force in forces])
+def _affordable(sampler: Sampler, wanted: int, budget: Budget) -> int:
+    """As many draws as wanted; of draws that come in one stage, as many as what tuning cost says can be paid for."""
+    if sampler.kind is Kind.INDEPENDENT or not (sampler.cost.gradients and math.isfinite(budget.seconds())):
+        return wanted
+    each = sampler.cost.run_seconds / sampler.cost.gradients * sampler.depth * (1 + len(_OTHER))
+    return int(np.clip(_HASTE * budget.seconds() / max(each, 1e-9), min(2 * LEAST, wanted), wanted))
 
 
-def _force(density: Density, positions: Array) -> Array:
-    return density.batched(positions)[1]
+def _sizes(seen: Gathered, wanted: int) -> Iterator[tuple[int, bool]]:
+    """How many draws there are after each stage, and whether it has all tests."""
+    already = 0 if seen.draws is None else len(seen.draws)
+    until = already + wanted
+    if seen.sampler.kind is not Kind.INDEPENDENT:
+        yield until, True
+        return
+    total = already
+    if not already and until > 2 * _FIRST:
+        total = _FIRST
+        yield total, False
+    while total < until:
+        total = min(max(2 * total, 2 * _FIRST), until)
+        yield total, True
+
+
+def _cut(seen: Gathered) -> Finding:
+    """That the budget ended before all tests."""
+    words = f"the budget ended after {len(seen.usable.position):,} draws, before all tests"
+    return Finding("health", "budget", "inconclusive", words, advice="sampler.certify(key, budget=seconds) goes on")
+
+
+def _tests(seen: Gathered, key: Array, level: float, whole: bool) -> Iterator[list[Finding]]:
+    """The findings of a stage, a group at a time; each group first gathers what it needs."""
+    assert seen.draws is not None
+    found, n = list(health_findings(seen.sampler, seen.draws)), len(seen.usable.position)
+    if whole and n < LEAST:
+        words = f"only {n:,} usable, separate draws: too few to tell, {LEAST:,} are needed"
+        advice = "draw more: certify(draws=...)"
+        found.append(Finding("health", "number of draws", "inconclusive", words, advice=advice))
+    yield found
+    if n < 100:
+        return
+    rng = generator(jax.random.fold_in(key, _SPLIT + seen.stages))
+    threshold = level / (seen.stages * (seen.stages + 1)) / TESTS
+    case = _Case(seen, seen.functions(rng), threshold, key, rng)
+    for test in (_stein, _stationarity, _going_on, _starts) if whole else (_stein,):
+        yield test(case)
 
 
 def _judge(p_value: float, threshold: float) -> str:
     return "failed" if p_value < threshold else "passed"
 
 
-def _stationarity(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
-    functions = case.functions
-    probes = probe(case.sampler.target.density, case.positions, functions.frame, key)
-    if not probes.probes:
-        words = f"no step size down to {probes.step:.2g} sd moves the draws: nothing can be seen"
+def _stationarity(case: _Case) -> list[Finding]:
+    """A probe of another chart than the chain's, at several lengths."""
+    seen, functions = case.seen, case.functions
+    seen.move(case.key)
+    if seen.probe is None or not seen.probed:
+        step = 0.0 if seen.probe is None else seen.probe.step
+        words = f"no step size down to {step:.2g} sd moves the draws: nothing can be seen"
         advice = "the target is too rough, or the draws lie where it is steep: look at log π* along them"
-        return [Finding("stationarity", "stationarity", "inconclusive", words, advice=advice)], probes.gradients
+        return [Finding("stationarity", "stationarity", "inconclusive", words, advice=advice)]
     # Limits of the tails come from the first half of the draws, so only the second half is tested with them.
-    half = len(case.positions) // 2
-    tails = Tails.of(case.sampler.target.names, case.positions[:half], case.logdensity[:half])
-    before = functions(case.positions, case.logdensity)
-    outside = tails(case.positions[half:], case.logdensity[half:])
+    x, level = seen.usable.position, seen.usable.logdensity
+    half = len(x) // 2
+    tails = Tails.of(case.sampler.target.names, x[:half], level[:half])
+    before, outside = functions(x, level), tails(x[half:], level[half:])
     statistics, p_values = [], []
-    for p in probes.probes:
+    for moved in seen.probed.values():
         for change in (
-            functions(p.position, p.logdensity) - before,
-            tails(p.position[half:], p.logdensity[half:]) - outside,
+            functions(moved.position, moved.logdensity) - before,
+            tails(moved.position[half:], moved.logdensity[half:]) - outside,
         ):
             tested = symmetric(change)
             statistics.append(tested.statistic)
             p_values.append(tested.p_value)
     names = (*functions.names, *tails.names)
     p_value = smallest(np.concatenate(p_values))
-    length, column = divmod(int(np.argmin(np.concatenate(p_values))), len(names))
-    statistic = float(np.concatenate(statistics)[length * len(names) + column])
-    verdict = _judge(p_value, case.threshold)
-    lengths = ", ".join(str(p.leapfrogs) for p in probes.probes)
+    which, column = divmod(int(np.argmin(np.concatenate(p_values))), len(names))
+    statistic = float(np.concatenate(statistics)[which * len(names) + column])
+    verdict, lengths = _judge(p_value, case.threshold), tuple(seen.probed)
     if verdict == "failed":
-        way = "rises" if statistic > 0 else "falls"
-        words = f"E[{names[column]}] still {way} under {_leapfrogs(probes.probes[length].leapfrogs)}"
+        way, more = "rises" if statistic > 0 else "falls", lengths[which]
+        words = f"E[{names[column]}] still {way} under {more} more leapfrog{'s' if more > 1 else ''}"
     else:
-        words = f"{len(names)} functions stay, under {lengths} more leapfrogs (acceptance {probes.acceptance:.2f})"
-    found = [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)]
-    method = case.sampler.method
-    if not isinstance(method, Chained) or case.sampler.kind is Kind.WEIGHTED:
-        return found, probes.gradients
-    times = int(np.clip(_GOING_ON // method.transitions(case.sampler.params), 1, starts.ROUNDS))
-    found.append(_going_on(case, method, jax.random.fold_in(key, _AGAIN_KEY), before, times))
-    return found, probes.gradients + times * len(case.positions) * case.sampler.depth
+        acceptance = np.mean([moved.acceptance.mean() for moved in seen.probed.values()])
+        tried = ", ".join(map(str, lengths))
+        words = f"{len(names)} functions stay, under {tried} more leapfrogs (acceptance {acceptance:.2f})"
+    return [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)]
 
 
-def _going_on(case: _Case, method: Chained, key: Array, before: np.ndarray, times: int) -> Finding:
+def _going_on(case: _Case) -> list[Finding]:
     """Once more through the chain that made the draws, or more: what is slow shows there, not in one trajectory."""
-    move, after = _mover(case.sampler, method, key), (case.positions, case.logdensity)
-    for _ in range(times):
-        after = move(after[0])
-    change = case.functions(*after) - before
+    method, seen = case.sampler.method, case.seen
+    if not isinstance(method, Chained) or case.sampler.kind is Kind.WEIGHTED:
+        return []
+    seen.go_on(method, case.key)
+    assert seen.again is not None
+    before = case.functions(seen.usable.position, seen.usable.logdensity)
+    change = case.functions(seen.again.position, seen.again.logdensity) - before
     tested = average(change)
     p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
     verdict, statistic = _judge(p_value, case.threshold), float(tested.statistic[worst])
     moves = f"E[{case.functions.names[worst]}] still {'rises' if statistic > 0 else 'falls'} when the chain goes on"
     words = moves if verdict == "failed" else f"{change.shape[1]} functions stay when the chain goes on"
-    return Finding("stationarity", "the chain again", verdict, words, statistic, p_value, _UNSETTLED)
+    return [Finding("stationarity", "the chain again", verdict, words, statistic, p_value, _UNSETTLED)]
 
 
-def _leapfrogs(count: int) -> str:
-    return f"{count} more leapfrog{'s' if count > 1 else ''}"
-
-
-def _stein(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
-    functions = case.functions
-    found = identities(functions, case.sampler.target.names, case.positions, case.gradient)
+def _stein(case: _Case) -> list[Finding]:
+    """Identities that hold for draws of π: they need no more than the force at the draws."""
+    functions, seen = case.functions, case.seen.usable
+    found = identities(functions, case.sampler.target.names, seen.position, seen.gradient)
     tested = average(found.values)
     p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
     verdict = _judge(p_value, case.threshold)
@@ -210,59 +254,54 @@ def _stein(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Find
     words = broken if verdict == "failed" else held
     advice = "the draws' scale or place is wrong: more steps, more tuning iterations, or another P0"
     first = Finding("stein", "Stein identities", verdict, words, float(tested.statistic[worst]), p_value, advice)
-    rows = rng.choice(len(case.positions), min(_KERNEL_DRAWS, len(case.positions)), replace=False)
-    z, force = functions.frame.whiten(case.positions[rows]), case.gradient[rows] @ functions.frame.scale
-    value, p_value = kernel_discrepancy(z, force, rng)
+    rows = case.rng.choice(len(seen.position), min(_KERNEL_DRAWS, len(seen.position)), replace=False)
+    z, force = functions.frame.whiten(seen.position[rows]), seen.gradient[rows] @ functions.frame.scale
+    value, p_value = kernel_discrepancy(z, force, case.rng)
     verdict = _judge(p_value, case.threshold)
-    words = f"of {len(rows):,} draws, {'larger than' if verdict == 'failed' else 'as'} chance gives it (999 sign flips)"
+    words = f"of {len(rows):,} draws, {'larger than' if verdict == 'failed' else 'as'} chance gives it (sign flips)"
     second = Finding("stein", "kernel Stein discrepancy", verdict, words, value, p_value, advice)
-    return [first, second], len(case.positions)
+    return [first, second]
 
 
-def _starts(case: _Case, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
-    sampler = case.sampler
+def _starts(case: _Case) -> list[Finding]:
+    sampler, seen = case.sampler, case.seen
     if not isinstance(sampler.method, Chained):
         words = f"{sampler.method.name} has no chain that could start elsewhere: a missed mode would not show"
         advice = "compare with a method that has one, such as HEI, or with starts of your own"
-        return [Finding("start", "start dependence", "inconclusive", words, advice=advice)], 0
+        return [Finding("start", "start dependence", "inconclusive", words, advice=advice)]
     if isinstance(sampler.method, Annealable) and sampler.kind is Kind.WEIGHTED:
-        return _other_initials(case, sampler.method, key, rng)
-    n = max(10 * starts.MEMBERS, len(case.positions) // (4 * starts.MEMBERS) * starts.MEMBERS)
-    move = _mover(sampler, sampler.method, key)
-    half = len(case.positions) // 2
-    draws = starts.OwnDraws.of(case.functions, case.positions[half:], case.logdensity[half:])
-    paths = {
-        name: starts.follow(begin.astype(case.positions.dtype), move)
-        for name, begin in starts.starting_points(case.functions, case.positions, n, rng).items()
-    }
-    p_value, rhat, where = starts.memory(paths["inflated"], draws)
+        return _other_initials(case, sampler.method)
+    seen.start_elsewhere(sampler.method, case.functions, case.key, case.rng)
+    half = len(seen.usable.position) // 2
+    draws = starts.OwnDraws.of(case.functions, seen.usable.position[half:], seen.usable.logdensity[half:])
+    p_value, rhat, where = starts.memory(seen.paths["inflated"], draws)
     remembers = p_value < case.threshold and rhat > _FORGOTTEN
-    found = [_start_finding(name, path, draws, case.threshold, remembers) for name, path in paths.items()]
+    found = [_start_finding(name, path, draws, case.threshold, remembers) for name, path in seen.paths.items()]
     if remembers:
         words = f"chains from one point end nearer to each other than to others in {where}"
         verdict = "inconclusive" if found[0].verdict == "inconclusive" else "failed"
     else:
-        little = p_value < case.threshold
+        points, little = len(seen.paths["inflated"].end) // starts.MEMBERS, p_value < case.threshold
         kept = f"remembered, but too little to matter (R-hat below {_FORGOTTEN})" if little else "forgotten"
-        words = f"{n // starts.MEMBERS} points, {starts.MEMBERS} chains each: where they started is {kept}"
+        words = f"{points} points, {starts.MEMBERS} chains each: where they started is {kept}"
         verdict = "passed"
     advice = {"passed": "", "inconclusive": _LONGER, "failed": _MODES}[verdict]
     found.append(Finding("start", "nested R-hat", verdict, words, rhat, p_value, advice))
-    return found, len(paths) * n * starts.ROUNDS * sampler.depth
+    return found
 
 
-def _other_initials(case: _Case, method: Annealable, key: Array, rng: np.random.Generator) -> tuple[list[Finding], int]:
+def _other_initials(case: _Case, method: Annealable) -> list[Finding]:
     """Weighted draws, annealed from other P0s: their weights must make up for it."""
-    sampler, half = case.sampler, len(case.positions) // 2
-    draws = starts.OwnDraws.of(case.functions, case.positions[half:], case.logdensity[half:])
-    found, spent = [], 0
+    sampler, seen, half = case.sampler, case.seen, len(case.seen.usable.position) // 2
+    draws = starts.OwnDraws.of(case.functions, seen.usable.position[half:], seen.usable.logdensity[half:])
+    key, found = jax.random.fold_in(case.key, _OTHERS + seen.stages), []
     for index, (name, (shift, factor)) in enumerate(_OTHER.items()):
         params = method.elsewhere(sampler.params, shift, factor)
         other = Sampler(sampler.target, method, params)
         run_key, pick_key = jax.random.split(jax.random.fold_in(key, index))
         fresh = other.sample(run_key, 2 * half, progress=False)
-        positions, logdensity = _separate(fresh, pick_key)
-        spent += fresh.cost.gradients
+        positions, logdensity = separate(fresh, pick_key)
+        seen.gradients += fresh.cost.gradients
         name, worth = f"start: {name}", fresh.effective_size() / len(fresh)
         if len(positions) < 10 * starts.MEMBERS or not np.isfinite(logdensity).all():
             words = f"its weights are worth {worth:.0%} of its draws: this start says nothing"
@@ -276,7 +315,7 @@ def _other_initials(case: _Case, method: Annealable, key: Array, rng: np.random.
         away = f"{case.functions.names[worst]} is {theirs.mean(axis=0)[worst] - draws.values.mean(axis=0)[worst]:+.2g}"
         words = "annealed from another P0, it is the same" if verdict == "passed" else f"{away} spreads away from it"
         found.append(Finding("start", name, verdict, words, worth, p_value, _TEMPERATURES))
-    return found, spent
+    return found
 
 
 _TEMPERATURES = "more temperatures (eg.HAIS), or a P0 that covers the target: the weights are too uneven"
@@ -305,26 +344,7 @@ def _start_finding(
     return Finding("start", name, "failed", f"settles elsewhere: {away}", seen.distance, seen.differs, advice)
 
 
-def _mover(sampler: Sampler, method: Chained, key: Array) -> starts.Move:
-    """Once through the sampler's chain, in chunks; a new key every time."""
-    calls = itertools.count()
-    size = default_chunk(sampler.target.dim)
-
-    def move(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moved, levels = np.empty_like(positions), np.empty(len(positions), positions.dtype)
-        for at in range(0, len(positions), size):
-            rows = slice(at, min(at + size, len(positions)))
-            block = np.resize(positions[rows], (size, positions.shape[1]))  # the program that draws
-            batch = method.chain(
-                sampler.target, sampler.params, jnp.asarray(block), jax.random.fold_in(key, next(calls))
-            )
-            moved[rows], levels[rows] = (np.asarray(v)[: rows.stop - at] for v in (batch.position, batch.logdensity))
-        return moved, levels
-
-    return move
-
-
-def _evidence(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
+def _evidence(sampler: Sampler, key: Array, seen: Gathered) -> list[Finding]:
     """log Z, and P0's entropy against the target's."""
     found = evidence_of(sampler, key)
     words = f"{found.log_z:.4f} ± {found.error:.4f}; E[log π*] {found.expected_logdensity:.4f}"
@@ -341,4 +361,5 @@ def _evidence(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
     advice = "" if wide else 'a wider P0, or entropy_floor="auto"'
     verdict = "passed" if wide else "noted"
     findings.append(Finding("evidence", "entropy of π", verdict, words, entropy - found.entropy, None, advice))
-    return findings, found.cost.gradients
+    seen.gradients += found.cost.gradients
+    return findings

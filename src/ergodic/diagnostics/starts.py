@@ -24,6 +24,7 @@ from .functions import Bounded, Frame, Functions
 
 ROUNDS = 3
 MEMBERS = 10
+KINDS = ("inflated", "displaced +", "displaced -")
 _REACH = 3.0
 
 Move = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -85,11 +86,8 @@ def starting_points(
     points[::2] *= _REACH
     points[1::2] *= _REACH / 2
     shift = _REACH * two_heaps(frame, positions)
-    return {
-        "inflated": frame.colour(np.repeat(points, MEMBERS, axis=0)),
-        "displaced +": frame.colour(rng.normal(size=(n, dim)) + shift),
-        "displaced -": frame.colour(rng.normal(size=(n, dim)) - shift),
-    }
+    around = np.repeat(points, MEMBERS, axis=0), rng.normal(size=(n, dim)) + shift, rng.normal(size=(n, dim)) - shift
+    return {name: frame.colour(z) for name, z in zip(KINDS, around, strict=True)}
 
 
 def two_heaps(frame: Frame, positions: np.ndarray) -> np.ndarray:

@@ -15,6 +15,9 @@ import numpy as np
 
 from .functions import Functions
 
+_SURE = 9
+"""How many times more flips there are where the first ones do not tell."""
+
 
 class Identities(NamedTuple):
     """One column an identity; every one has mean 0 under π."""
@@ -62,15 +65,18 @@ def kernel_discrepancy(
 
     Inverse multiquadric kernel k(r²) = (1 + r²/ℓ²)^(-1/2), ℓ² the median squared distance (Gorham & Mackey 2017; Liu,
     Lee & Jordan 2016). Under π the U-statistic is degenerate: sign flips w'Hw of its matrix give its distribution.
+    Where none of them is as large, there are many more: a stage of a certificate asks for p-values below 1e-3.
     """
     matrix = stein_kernel(z, force)
     np.fill_diagonal(matrix, 0.0)
-    n = len(z)
-    statistic = float(matrix.sum())
-    signs = rng.choice(np.array([-1.0, 1.0], matrix.dtype), size=(bootstraps, n))
-    replicates = np.einsum("bi,bi->b", signs @ matrix, signs)
-    p_value = (1 + int(np.sum(replicates >= statistic))) / (bootstraps + 1)
-    return statistic / (n * (n - 1)), p_value
+    n, statistic, larger, flipped = len(z), float(matrix.sum()), 0, 0
+    for more in (bootstraps, _SURE * bootstraps):
+        signs = rng.choice(np.array([-1.0, 1.0], np.float32), size=(more, n))
+        replicates = np.einsum("bi,bi->b", signs @ matrix.astype(np.float32), signs)
+        larger, flipped = larger + int(np.sum(replicates >= statistic)), flipped + more
+        if larger:
+            break
+    return statistic / (n * (n - 1)), (1 + larger) / (flipped + 1)
 
 
 def stein_kernel(z: np.ndarray, force: np.ndarray) -> np.ndarray:

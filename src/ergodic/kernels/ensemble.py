@@ -44,9 +44,14 @@ def start(density: BatchedDensity, position: Float[Array, "particles dim"]) -> E
     A start outside the support (log π* NaN, or a force that is not finite) becomes log π* = -inf with no force: the
     first proposal inside the support is then accepted.
     """
-    logdensity, gradient = density(position)
-    inside = jnp.isfinite(logdensity) & jnp.all(jnp.isfinite(gradient), axis=-1)
-    return Ensemble(position, jnp.where(inside, logdensity, -jnp.inf), jnp.where(inside[:, None], gradient, 0))
+    return outside(Ensemble(position, *density(position)))
+
+
+def outside(found: Ensemble) -> Ensemble:
+    """Particles outside the support, marked as such: log π* = -inf with no force."""
+    inside = found.usable()
+    level, force = jnp.where(inside, found.logdensity, -jnp.inf), jnp.where(inside[:, None], found.gradient, 0)
+    return Ensemble(found.position, level, force)
 
 
 def select(accepted: Bool[Array, "particles"], proposal: Ensemble, current: Ensemble) -> Ensemble:

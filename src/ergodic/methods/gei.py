@@ -17,7 +17,7 @@ L_t are the family's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -31,18 +31,21 @@ from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, diagonal
 from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC
-from ..protocols import Annealable, Fact, Familial, Shapes
-from ..runtime.drawing import Batch, Kind
+from ..protocols import Annealable, Budgeted, Fact, Familial, Shapes
+from ..runtime.budget import Budget
+from ..runtime.drawing import Batch, Kind, ahead
 from ..runtime.errors import ConfigError, TargetError
+from ..runtime.noise import generator
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.validation import Rule
 from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.greedy_settings import GreedySettings, details_of
+from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
-from ..tuning.walking import Walked, Way, pilot, prune, retune
-from .schedule import GEIParams, params_of, params_of_tempered, run, template_of
+from ..tuning.walking import Walked, pilot, prune, retune
+from .schedule import GEIParams, params_of, params_of_tempered, run, run_in_steps, template_of
 
 _PILOT, _WALK, _PRUNE, _ANNEAL, _CERTIFY = 0, 1, 50, 51, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
@@ -53,6 +56,7 @@ class _Spent:
     """What tuning has cost so far, and since when."""
 
     clock: Stopwatch
+    budget: Budget
     depth: int = 0
     gradients: int = 0
 
@@ -60,6 +64,7 @@ class _Spent:
         """Count what another part of tuning cost."""
         self.depth += depth
         self.gradients += gradients
+        self.budget.spend(gradients)
 
     def cost(self) -> Cost:
         """All of it, with the seconds."""
@@ -67,7 +72,7 @@ class _Spent:
 
 
 @dataclass(frozen=True)
-class GEI(Annealable, Familial):
+class GEI(Annealable, Familial, Budgeted):
     """Settings of greedy ergodic inference; ``GEI().fit(target, key)`` gives a `Sampler`. None needs to be set.
 
     Attributes:
@@ -97,38 +102,57 @@ class GEI(Annealable, Familial):
         prior = [] if target.prior is None else [target.prior]
         return prior + [diagonal(0.0, scale, target.dim, target.dtype) for scale in self.details.scales]
 
-    def fit(self, target: Target, key: Array, *, progress: bool | None = None) -> Sampler:
-        """Tune a chain to the target, and certify it."""
-        spent, way, rounds = _Spent(Stopwatch()), Way.on(target, self.kernel, self.details), self.details.rounds
-        with Progress("tuning", rounds, enabled=progress) as bar:
-            found = self._found(way, key, spent)
+    def fit(self, target: Target, key: Array, *, progress: bool | None = None, budget: Budget | None = None) -> Sampler:
+        """Tune a chain to the target, and certify it; where the budget ends, or at Ctrl-C, the best so far."""
+        budget, rounds = budget or Budget(), self.details.rounds
+        spent = _Spent(Stopwatch(), budget)
+        with Progress("tuning", rounds, enabled=progress) as bar, budget.interruptible():
+            way = Way.on(target, self.kernel, self.details)
+            fitted = self._paced(way, key, budget)
+            found = fitted._found(way, key, spent)
             if self.anneal:
-                return self._judged(self._tempered(target, found, key, spent), key, 0)
+                return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, budget)
             made: list[Sampler] = []
             for attempt in range(rounds):
+                longer = bool(made) and not _failed(made[-1])
                 least = 2 * len(found.chosen.step) if attempt else 0
-                initials, found = self._walked(way, found, key, spent, attempt, least)
+                initials, found = fitted._walked(way, found, key, spent, attempt, least, fine=not longer)
                 record = {name: getattr(found.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
                 record["memory"] = found.memory
                 sampler = Sampler(target, self, params_of(initials[0], found, ()), record, spent.cost())
-                made.append(self._judged(sampler, key, attempt))
+                made.append(sampler)
+                self._judged(sampler, key, attempt, budget)
                 bar.advance()
-                if not self.certify or not _failed(sampler):
+                if not self.certify or not (_failed(sampler) or _short(sampler)) or budget.over():
                     break
                 _count(sampler, spent)
-                if self.anneal is None and attempt == 0 and (not found.settled[0] or _remembers(sampler)):
-                    other = self._tempered(target, found, key, spent)
-                    made.append(self._judged(other, key, rounds))
+                separate = not found.settled[0] or _remembers(sampler)
+                if self.anneal is None and attempt == 0 and _failed(sampler) and separate:
+                    other = fitted._tempered(target, found, key, spent)
+                    made.append(self._judged(other, key, rounds, budget))
                     if not _failed(other):
                         break
                     _count(other, spent)
         return max(reversed(made), key=_rank)  # of those alike, the one tuned longest
 
+    def _paced(self, way: Way, key: Array, budget: Budget) -> GEI:
+        """The settings with as many particles as the density's cost affords: one evaluation is timed."""
+        particles, target = self.particles, way.members[0]
+        while True:
+            started = way.started([self.starts(target)[-1]], generator(key), particles)  # compiles
+            watch = Stopwatch()
+            jax.device_get(way.evaluated(started.position, way.plain(particles)).logdensity)
+            budget.pace = watch.cost(0, 0).run_seconds
+            fewer = particles // 2
+            if budget.pace <= self.details.slow or fewer < max(self.details.fewest, 2 * target.dim):
+                return replace(self, particles=particles)
+            particles = max(self.details.fewest, 2 * target.dim, int(particles * self.details.slow / budget.pace))
+
     def fit_family(self, family: Family, key: Array) -> FamilySampler:
         """Tune one schedule to all members. Nothing is certified or annealed: certify the members you doubt."""
         if self.anneal:
             raise ConfigError(f"a family is tuned without annealing, not by {self!r}; fit its members one by one")
-        spent, way = _Spent(Stopwatch()), Way.on(family, self.kernel, self.details)
+        spent, way = _Spent(Stopwatch(), Budget()), Way.on(family, self.kernel, self.details)
         initials, found = self._walked(way, self._found(way, key, spent), key, spent)
         params = params_of(initials, found, (len(family),))
         return FamilySampler(family, self, params, found.settled, found.memory, spent.cost())
@@ -136,25 +160,42 @@ class GEI(Annealable, Familial):
     def _found(self, way: Way, key: Array, spent: _Spent) -> Walked:
         """Where the pilot ends."""
         pilot_key, starts = jax.random.fold_in(key, _PILOT), self.starts(way.members[0])
-        found = pilot(way, starts, pilot_key, particles=self.particles, most=self.pilot)
+        found = pilot(way, starts, pilot_key, particles=self.particles, most=self.pilot, budget=spent.budget)
         spent.add(found.depth, found.gradients)
         return found
 
     def _walked(
-        self, way: Way, found: Walked, key: Array, spent: _Spent, attempt: int = 0, least: int = 0
+        self,
+        way: Way,
+        found: Walked,
+        key: Array,
+        spent: _Spent,
+        attempt: int = 0,
+        least: int = 0,
+        fine: bool = False,
     ) -> tuple[list[KernelMixture], Walked]:
         """P0 around the last walk's particles, member by member, and a chain tuned on fresh ones."""
         pairs = zip(found.particles(), found.charts, strict=True)
         initials = [KernelMixture.around(particles.position, chart) for particles, chart in pairs]
-        walk_key, size = jax.random.fold_in(key, _WALK + attempt), {"particles": self.particles, "most": self.steps}
-        found = retune(way, initials, found.charts, found.walk.step, walk_key, least=least, **size)
+        found = retune(
+            way,
+            initials,
+            found.charts,
+            found.walk.step,
+            jax.random.fold_in(key, _WALK + attempt),
+            particles=self.particles,
+            most=self.steps,
+            least=least,
+            fine=fine and attempt > 0,
+            budget=spent.budget,
+        )
         if not len(found.chosen.step):
             raise TargetError(
                 f"'{way.members[0].name}' rejects every step, however small, from where its pilot ended: is its "
                 "gradient right?"
             )
         family = len(way.members) > 1
-        if family or (found.settled[0] and attempt == 0):
+        if family or (found.settled[0] and attempt == 0 and not spent.budget.over()):
             pruned = prune(way, initials, found, jax.random.fold_in(key, _PRUNE))
             said = pruned if family else found
             found = pruned._replace(settled=said.settled, memory=said.memory)
@@ -173,13 +214,12 @@ class GEI(Annealable, Familial):
         record = {name: getattr(way.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
         return Sampler(target, self, params_of_tempered(way), record, Cost(way.gradients, way.depth))
 
-    def _judged(self, sampler: Sampler, key: Array, attempt: int) -> Sampler:
-        """The sampler with its certificate. What drawing compiles is not the certificate's cost, but tuning's."""
+    def _judged(self, sampler: Sampler, key: Array, attempt: int, budget: Budget) -> Sampler:
+        """The sampler with its certificate, which may take as long as tuning did, and no longer than the budget."""
         if self.certify:
-            watch = Stopwatch()
-            self.prepare(sampler.target, sampler.params)
-            sampler.cost += watch.cost(0, 0)
-            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt))
+            seconds = sampler.cost.run_seconds + sampler.cost.compile_seconds
+            allowed = budget.within(max(self.details.doubt, seconds))
+            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt), budget=allowed)
         return sampler
 
     def annealed(self, sampler: Sampler, key: Array) -> Sampler:
@@ -215,6 +255,36 @@ class GEI(Annealable, Familial):
         """The chain's T transitions from given positions, as a certificate tries them."""
         return run(self.kernel, density.batched, params, position, key)
 
+    def batches(
+        self, target: Target, params: GEIParams, key: Array, start: int, count: int, size: int
+    ) -> Iterator[Batch]:
+        """P0 is drawn on the host, where the chain is not annealed: that needs no compiling."""
+        if params.schedule.beta is not None:
+            return super().batches(target, params, key, start, count, size)
+
+        def one(index: int) -> Batch:
+            start_key, chain_key = jax.random.split(jax.random.fold_in(key, index))
+            position = params.initial.sample_on_host(generator(start_key), size)
+            return self.chain(target, params, jnp.asarray(position), chain_key)
+
+        return ahead(one(index) for index in range(start, start + count))
+
+    def chain(self, target: Target, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
+        """The same by compiled programs: that which tuned the steps, where the chain is not annealed."""
+        if params.schedule.beta is not None:
+            return super().chain(target, params, position, key)
+        return run_in_steps(Way.on(target, self.kernel, self.details), params, position, key)
+
+    def chunk(self, dim: int, params: GEIParams) -> int:
+        """As many as were tuned on, which is how many P0 has centres: there is a program for that."""
+        centres = params.initial.centres
+        alone = params.schedule.beta is None and centres.ndim == 2  # no temperatures, no family
+        return len(centres) if alone else super().chunk(dim, params)
+
+    def rows(self, n: int, size: int) -> int:
+        """All that the program moves, however few are wanted."""
+        return size
+
     def template(self, target: Target, found: Shapes, members: int | None = None) -> GEIParams:
         """The shapes that arrays of a file must have: T, the number of centres and the form of charts are its own."""
         return template_of(target, found, members)
@@ -235,6 +305,12 @@ def _failed(sampler: Sampler) -> bool:
     if certificate is None:
         return False
     return certificate.passed is False or (sampler.kind is Kind.WEIGHTED and certificate.passed is None)
+
+
+def _short(sampler: Sampler) -> bool:
+    """Whether nothing failed, but other starts than its own have not settled yet: a longer chain would tell."""
+    findings = () if sampler.certificate is None else sampler.certificate.findings
+    return any(finding.group == "start" and finding.verdict == "inconclusive" for finding in findings)
 
 
 def _count(sampler: Sampler, spent: _Spent) -> None:

@@ -131,7 +131,7 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         """T L + 1: the gradients that one draw costs."""
         return 1 + self.steps * self.leapfrogs
 
-    def chunk(self, dim: int) -> int:
+    def chunk(self, dim: int, params: PyTree) -> int:
         """Rows of a batch by default: fewer where runs are made one by one."""
         return min(_CHUNK_ALONE, default_chunk(dim)) if self.alone else default_chunk(dim)
 

@@ -92,7 +92,7 @@ class Rejection(FixedShapes):
             params, spent = params._replace(log_bound=bound), _SEARCH
         return Sampler(target, self, params, {}, clock.cost(spent, 1))
 
-    def chunk(self, dim: int) -> int:
+    def chunk(self, dim: int, params: PyTree) -> int:
         """Proposals that are made at a time."""
         return self.proposals
 

@@ -19,6 +19,7 @@ from ..protocols import Shapes
 from ..runtime.drawing import Batch
 from ..runtime.errors import StorageError
 from ..target import Target
+from ..tuning.stepping import Way
 from ..tuning.tempering import Tempered
 from ..tuning.walking import Walked, stacked
 
@@ -65,6 +66,35 @@ def run(
         return _annealed(scheduled, density, params.initial, params.schedule, params.schedule.beta, ensemble, key)
     end, stats, trace = advance(density, scheduled, params.schedule, ensemble, key)
     return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
+
+
+def run_in_steps(way: Way, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
+    """The same without temperatures, step by step with the program that tuned them: nothing is compiled for it."""
+    schedule, charts = jax.device_get((params.schedule, params.charts))
+    ensemble, infos = way.evaluated(position, chart_at(charts, schedule.which[0])), []
+    levels = [ensemble.logdensity]
+    each = zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)
+    for t, (step, leapfrogs, which) in enumerate(each):
+        ensemble, info = way.applied(ensemble, chart_at(charts, which), float(step), int(leapfrogs), t, key)
+        infos.append(info)
+        levels.append(ensemble.logdensity)
+    return batch_of(ensemble, stacked(jax.device_get(infos)), np.stack(jax.device_get(levels)))
+
+
+def batch_of(end: Ensemble, infos: Info, levels: np.ndarray) -> Batch:
+    """Draws, from what every transition did, and log π* before and after each, ``(steps, particles)``."""
+    finite = np.isfinite(levels)
+    stats: PyTree = {
+        "acceptance_rate": infos.acceptance.mean(axis=0, dtype=levels.dtype),
+        "diverging": infos.diverged.any(axis=0),
+        "energy_error": infos.energy_error[-1],
+    }
+    trace: PyTree = {
+        "expected_logdensity": np.where(finite, levels, 0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1),
+        "acceptance": infos.acceptance.mean(axis=1),
+        "divergence": infos.diverged.mean(axis=1),
+    }
+    return Batch(end.position, end.logdensity, stats, trace)
 
 
 def _annealed(

@@ -11,7 +11,11 @@ of the last, ε *= exp(a - 0.8), and its length L is (numbers are those of `gree
   with p(l) the Metropolis probability after l leapfrogs and z = A⁻¹(x - mean);
 - `REPEAT`: that of the last search;
 - `TRANSIENT`: a quarter of a period, (π/2)/ε, on the way from a far start;
-- `FINE`: as far as that of the last search in four times as many steps, ε/4, for places too narrow for ε.
+- `FINE`: as far as that of the last search in four times as many steps, ε/4, for places too narrow for ε;
+- `APPLY`: that of the walk, with the walk's ε, whatever happens: a transition of a schedule that is there already.
+
+`START` moves nothing: it evaluates log π* and its force where the particles stand. So tuning, drawing and probing are
+one program, compiled once, and a schedule of any length runs on it.
 
 Where a < ¼ the step is dead: nothing moves, nothing is kept, ε is halved. Where some particles have not moved for eight
 steps, every other step is a small one, ε/5, then ε/25, ...: what is stuck where the target is steep gets away, and so
@@ -25,16 +29,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..kernels.affine import AffineHMC, along, landed
-from ..kernels.ensemble import BatchedDensity, Ensemble, select
+from ..kernels.ensemble import BatchedDensity, Ensemble, Info, outside, select
 from ..kernels.leapfrog import Carried
 from ..protocols import Chart
 from ..runtime.noise import noise
 from .greedy_settings import GreedySettings
 
-REPEAT, SEARCH, TRANSIENT, FINE = 0, 1, 2, 3
+REPEAT, SEARCH, TRANSIENT, FINE, APPLY, START = 0, 1, 2, 3, 4, 5
 
 
 class Walk(NamedTuple):
@@ -79,7 +83,9 @@ class _Search(NamedTuple):
     best_length: Int[Array, ""]
     proposal: Ensemble
     probability: Float[Array, "particles"]
+    energy_error: Float[Array, "particles"]
     recent: Float[Array, "particles"]
+    """The probability after the last leapfrog, the best or not."""
 
 
 def advance(
@@ -89,62 +95,68 @@ def advance(
     walk: Walk,
     chart: Chart,
     mode: Int[Array, ""],
+    most: Int[Array, ""],
     t: Int[Array, ""],
     key: Array,
-) -> tuple[Walk, Chosen]:
-    """Choose step number t for the ensemble, and move it."""
+) -> tuple[Walk, Chosen, Info]:
+    """Choose step number t for the ensemble, of ``most`` leapfrogs at most, and move it."""
     ensemble, x = walk.ensemble, walk.ensemble.position
     momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
-    careful = (
-        (jnp.mean((walk.idle >= settings.idle).astype(x.dtype)) > settings.few) & (t % 2 == 1) & (mode != TRANSIENT)
-    )
+    applied, starting = mode == APPLY, mode == START
+    stuck = jnp.mean((walk.idle >= settings.idle).astype(x.dtype)) > settings.few
+    careful = stuck & (t % 2 == 1) & (mode != TRANSIENT) & ~applied & ~starting
     fine = (mode == FINE) & ~careful
     smaller = jnp.where(fine, 1 / settings.finer, 1).astype(x.dtype)
     step = walk.step * jnp.where(careful, settings.smaller ** (1 + jnp.minimum(walk.care, 3)).astype(x.dtype), smaller)
-    steps = kernel.steps(step, uniform[:, :1])
+    steps = jnp.where(starting, 0, kernel.steps(step, uniform[:, :1]))
     field, here = along(density, chart, ensemble)
     origin = chart.whiten(x - jnp.mean(x, axis=0)[None, :])
     quarter = jnp.clip(jnp.round(0.5 * jnp.pi / step), 1, settings.quarter).astype(jnp.int32)
     wanted = jnp.where(mode == TRANSIENT, quarter, walk.length * jnp.where(fine, settings.finer, 1))
+    wanted = jnp.where(starting, 1, jnp.where(applied, walk.length, jnp.minimum(wanted, settings.longest)))
     searching = (mode == SEARCH) & ~careful
 
     def go_on(search: _Search) -> Bool[Array, ""]:
-        until = jnp.where(searching, 2 * search.best_length + 2, wanted)
-        hopeless = (search.length > 0) & (jnp.mean(search.recent) < 0.5 * settings.dead)
-        return (search.length < jnp.minimum(until, settings.longest)) & ~hopeless
+        until = jnp.where(searching, jnp.minimum(2 * search.best_length + 2, settings.longest), wanted)
+        hopeless = (search.length > 0) & (jnp.mean(search.recent) < 0.5 * settings.dead) & ~applied
+        return (search.length < jnp.minimum(until, most)) & ~hopeless
 
     def leap(search: _Search) -> _Search:
         length = search.length + 1
         z = search.z + steps * search.momentum
         payload, force = field(z)
         proposal = landed(chart, ensemble, Carried(z, payload, force))
-        probability, _ = kernel.acceptance(ensemble, proposal, momentum, search.momentum + 0.5 * steps * force)
+        probability, error = kernel.acceptance(ensemble, proposal, momentum, search.momentum + 0.5 * steps * force)
         jump = jnp.where(probability[:, None] > 0, (origin + z) ** 2 - origin**2, 0) ** 2
         gain = jnp.mean(jnp.log(jnp.mean(probability[:, None] * jump, axis=0) + 1e-30))
         cost = settings.length_cost * jnp.log(length.astype(x.dtype))
         criterion = jnp.where(searching, gain - cost, length.astype(x.dtype))
         better = criterion > search.best
-        recent, kept = probability, ((proposal, probability), (search.proposal, search.probability))
-        proposal, probability = jax.tree_util.tree_map(lambda new, old: jnp.where(better, new, old), *kept)
-        best = jnp.where(better, criterion, search.best), jnp.where(better, length, search.best_length)
-        return _Search(length, z, search.momentum + steps * force, *best, proposal, probability, recent)
+        old, new = (search.proposal, search.probability, search.energy_error), (proposal, probability, error)
+        kept: PyTree = jax.tree_util.tree_map(lambda new, old: jnp.where(better, new, old), new, old)
+        best, best_length = jnp.where(better, criterion, search.best), jnp.where(better, length, search.best_length)
+        momentum_now = search.momentum + steps * force
+        return _Search(length, z, momentum_now, best, best_length, kept[0], kept[1], kept[2], probability)
 
     nothing = jnp.zeros_like(ensemble.logdensity)
     zero = jnp.zeros((), jnp.int32)
     first = momentum + 0.5 * steps * here.force
-    started = _Search(zero, jnp.zeros_like(x), first, jnp.full((), -jnp.inf, x.dtype), zero, ensemble, nothing, nothing)
+    worst = jnp.full((), -jnp.inf, x.dtype)
+    started = _Search(zero, jnp.zeros_like(x), first, worst, zero, ensemble, nothing, nothing, nothing)
     found = jax.lax.while_loop(go_on, leap, started)
 
     acceptance = jnp.mean(found.probability)
-    dead = (acceptance < settings.dead) & ~careful & ~fine
-    accepted = (uniform[:, 1] < found.probability) & ~dead
+    dead = (acceptance < settings.dead) & ~careful & ~fine & ~applied & ~starting
+    accepted = starting | ((uniform[:, 1] < found.probability) & ~dead)
     growth = jnp.where(acceptance > settings.easy, 2, jnp.exp(acceptance - settings.acceptance))
     followed = walk.step * jnp.where(dead, 0.5, growth)
     walk = Walk(
-        select(accepted, found.proposal, ensemble),
-        jnp.where(careful | fine, walk.step, followed),
+        select(accepted, outside(found.proposal), ensemble),
+        jnp.where(careful | fine | applied | starting, walk.step, followed),
         jnp.where(searching & ~dead, found.best_length, walk.length),
         jnp.where(accepted, 0, walk.idle + 1),
         jnp.where(careful, walk.care + 1, jnp.where(t % 2 == 1, 0, walk.care)),
     )
-    return walk, Chosen(step, found.best_length, acceptance, dead, found.length)
+    diverged = found.energy_error > kernel.divergence_threshold
+    info = Info(found.probability, accepted, found.energy_error, diverged)
+    return walk, Chosen(step, found.best_length, acceptance, dead, found.length), info

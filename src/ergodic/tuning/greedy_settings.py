@@ -51,6 +51,9 @@ class GreedySettings:
       chart_noise: a stretch nearer to 1 may be the noise of few particles, and is left out.
       scales: of the normal distributions around 0 that a pilot may start from, from wide to narrow.
       rounds: fits of a target, each from better particles, while the certificate fails.
+      slow: seconds from which one evaluation of all particles is slow, so that there are fewer of them.
+      fewest: particles, at least, however dear the density.
+      doubt: seconds that a certificate may take, even where tuning took less.
     """
 
     acceptance: float = 0.8
@@ -85,6 +88,9 @@ class GreedySettings:
     chart_noise: float = 2.0
     scales: tuple[float, ...] = (1.0, 0.1)
     rounds: int = 4
+    slow: float = 0.2
+    fewest: int = 64
+    doubt: float = 1.0
 
     def __post_init__(self) -> None:
         settle(self)

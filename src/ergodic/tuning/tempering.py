@@ -31,7 +31,8 @@ from .annealing import largest_rise, systematic
 from .forgetting import particles_of
 from .greedy import REPEAT, SEARCH, Chosen, Walk, advance, begin
 from .greedy_settings import GreedySettings
-from .walking import Way, stacked
+from .stepping import ANY, Way
+from .walking import stacked
 
 
 class Tempered(NamedTuple):
@@ -146,5 +147,7 @@ def _move(
 ) -> tuple[Walk, Chosen]:
     """One greedy step on f_β; the walk as π sees it again."""
     at_beta = tempered(density.batched, initial, beta)
-    walk, chosen = advance(kernel, settings, at_beta, walk, chart, mode, t, jax.random.fold_in(key, 2 * t + 1))
+    walk, chosen, _ = advance(
+        kernel, settings, at_beta, walk, chart, mode, jnp.int32(ANY), t, jax.random.fold_in(key, 2 * t + 1)
+    )
     return walk._replace(ensemble=untemper(initial, beta, walk.ensemble)), chosen

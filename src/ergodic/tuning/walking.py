@@ -22,53 +22,21 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..charts import LinearChart
-from ..charts.fitting import chart_of
-from ..charts.members import MembersChart
-from ..family import Family, FamilyDensity
-from ..kernels.affine import AffineHMC
-from ..kernels.ensemble import Ensemble, start
-from ..protocols import Chart, Initial
+from ..kernels.ensemble import Ensemble
+from ..protocols import Initial
+from ..runtime.budget import Budget
 from ..runtime.errors import TargetError
 from ..runtime.noise import generator
-from ..runtime.programs import compiled
-from ..target import Density, Target
 from .checks import insist, judged, require_usable
 from .forgetting import Particles, forgotten, particles_of, remembered, still
-from .greedy import FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, advance, begin
+from .greedy import APPLY, FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, begin
 from .greedy_settings import GreedySettings
+from .stepping import Way, in_one
 
 Tree = TypeVar("Tree")
-
-
-class Way(NamedTuple):
-    """What a walk is on: one target without data, or a family with a datum per member; and how it goes."""
-
-    density: Density | FamilyDensity
-    data: PyTree
-    members: Family | tuple[Target]
-    kernel: AffineHMC
-    settings: GreedySettings
-
-    @staticmethod
-    def on(what: Target | Family, kernel: AffineHMC, settings: GreedySettings) -> Way:
-        """The way of a target, which is its only member, or of a family."""
-        if isinstance(what, Family):
-            return Way(what.density, what.data, what, kernel, settings)
-        return Way(what.density, (), (what,), kernel, settings)
-
-    def started(self, initials: Sequence[Initial], rng: np.random.Generator, particles: int) -> Ensemble:
-        """Fresh particles of every member's P0, drawn on the host: that needs no compiling."""
-        position = np.concatenate([initial.sample_on_host(rng, particles) for initial in initials])
-        return compiled(_start, (self.density,), self.data, position, brief=True)(self.data, position)
-
-    def chart(self, particles: Particles) -> LinearChart:
-        """The chart of some particles, on the host."""
-        settings = self.settings
-        limits = {"reach": settings.chart_reach, "noise": settings.chart_noise}
-        return chart_of(particles.position, particles.gradient, rank=settings.chart_rank, **limits)
 
 
 class Walked(NamedTuple):
@@ -94,24 +62,29 @@ class Walked(NamedTuple):
 class _Walker:
     """A walk: where it is, what it has chosen, and what it has cost."""
 
-    def __init__(self, way: Way, ensemble: Ensemble, step: float | Array, key: Array):
-        self.way, self.key, self.rng = way, key, generator(key)
+    def __init__(self, way: Way, ensemble: Ensemble, step: float | Array, key: Array, budget: Budget):
+        self.way, self.key, self.rng, self.budget = way, key, generator(key), budget
         self.walk, self.charts = begin(ensemble, step), list[LinearChart]()
         self.chosen: list[Chosen] = []
         self.made = 0
 
     def go(self, modes: list[int], *, measure: bool) -> None:
-        """As many steps as there are modes; charts are measured anew before each that is not a repetition."""
-        way, new = self.way, []
-        static = (way.density, way.kernel, way.settings)
+        """As many steps as there are modes; charts are measured anew before each that is not a repetition.
+
+        Where a budget ends there are no more of them, but for the first.
+        """
+        new: list[Chosen] = []
+        rows = self.walk.ensemble.position.shape[0]
         for mode in modes:
-            if measure and mode != REPEAT:
+            if self.made and self.budget.over():
+                break
+            if measure and mode not in (REPEAT, APPLY):
                 self.measure()
-            args = (way.data, self.walk, in_one(self.charts), np.int32(mode), np.int32(self.made), self.key)
-            self.walk, chosen = compiled(_step, static, *args, brief=True)(*args)
-            new.append(chosen)
+            most = self.budget.affords(rows)
+            self.walk, chosen, _ = self.way.moved(self.walk, in_one(self.charts), mode, self.made, self.key, most)
+            new.append(jax.device_get(chosen))  # waits, so that the budget is known
             self.made += 1
-        self.chosen += jax.device_get(new)
+        self.chosen += new
 
     def particles(self) -> list[Particles]:
         """Every member's particles, on the host."""
@@ -144,19 +117,22 @@ class _Walker:
         return Walked(self.walk, self.charts, kept, settled, memory, self.depth(), self.depth() * rows)
 
 
-def pilot(way: Way, starts: Sequence[Initial], key: Array, *, particles: int, most: int) -> Walked:
+def pilot(
+    way: Way, starts: Sequence[Initial], key: Array, *, particles: int, most: int, budget: Budget | None = None
+) -> Walked:
     """Find every member from the best of several starts, given from wide to narrow, the same for all.
 
     Depth is that of one walk: the starts are raced side by side.
     """
-    settings, members = way.settings, way.members
+    settings, members, budget = way.settings, way.members, budget or Budget()
     dim = members[0].dim
     runners: list[_Walker] = []
     lost = 0
     for index, initial in enumerate(starts):
         walk_key = jax.random.fold_in(key, index)
         rng = generator(walk_key)
-        walker = _Walker(way, way.started([initial] * len(members), rng, particles), settings.first_step, walk_key)
+        ensemble = way.started([initial] * len(members), rng, particles)
+        walker = _Walker(way, ensemble, settings.first_step, walk_key, budget)
         nowhere = [at for at, each in enumerate(walker.particles()) if not np.isfinite(each.logdensity).any()]
         if nowhere:
             lost = nowhere[0]
@@ -174,7 +150,7 @@ def pilot(way: Way, starts: Sequence[Initial], key: Array, *, particles: int, mo
     deepest, others = max(runner.depth() for runner in runners), sum(runner.depth() for runner in runners)
     others, raced = others - best.depth(), best.depth()
     arrived = settled = np.zeros(len(members), bool)
-    while best.made < most and settled.mean() < settings.nearly:
+    while best.made < most and settled.mean() < settings.nearly and not budget.over():
         before, level = best.particles(), best.levels()
         best.go(modes_of(settings.chunk) if arrived.all() else [TRANSIENT] * settings.chunk, measure=True)
         best.rescue(hopeless(dim), best.rng)
@@ -198,19 +174,21 @@ def retune(
     particles: int,
     most: int,
     least: int = 0,
+    fine: bool = False,
+    budget: Budget | None = None,
 ) -> Walked:
     """Choose a schedule for fresh particles of every member's P0, with one chart per member for all its steps.
 
-    One of ``least`` steps is asked for where a shorter one was not enough; every other step is then a fine one.
+    One of ``least`` steps is asked for where a shorter one was not enough; ``fine``: every other step is a fine one.
     """
-    settings = way.settings
-    walker = _Walker(way, way.started(initials, generator(key), particles), step, key)
+    settings, budget = way.settings, budget or Budget()
+    walker = _Walker(way, way.started(initials, generator(key), particles), step, key, budget)
     walker.charts = charts
     origin, first = walker.particles(), None
     settled, memory = np.zeros(len(initials), bool), np.ones(len(initials))
-    while walker.made < most and walker.depth() < settings.deepest:
+    while walker.made < most and walker.depth() < settings.deepest and not (walker.made and budget.over()):
         before = walker.particles()
-        walker.go(modes_of(settings.chunk // 2, fine=least > 0), measure=False)
+        walker.go(modes_of(settings.chunk // 2, fine=fine), measure=False)
         settled, memory = forgotten(origin, before, walker.particles(), charts, settings)
         if settled.mean() < settings.nearly:
             first = None
@@ -228,16 +206,16 @@ def prune(way: Way, initials: Sequence[Initial], walked: Walked, key: Array) -> 
     """
     settings, chosen, count = way.settings, walked.chosen, len(walked.chosen.step)
     particles = walked.walk.ensemble.position.shape[0] // len(initials)
-    walker = _Walker(way, way.started(initials, generator(key), particles), walked.walk.step, key)
+    ensemble = way.started(initials, generator(key), particles)
+    walker = _Walker(way, ensemble, walked.walk.step, key, Budget())
     walker.charts = walked.charts
     origin, needed = walker.particles(), count
     seen: list[tuple[int, np.ndarray, np.ndarray]] = []
     for at in range(0, count, settings.chunk // 2):
         before, until = walker.particles(), min(at + settings.chunk // 2, count)
         for index in range(at, until):
-            idle = walker.walk.idle * 0
-            walker.walk = walker.walk._replace(step=chosen.step[index], length=chosen.leapfrogs[index], idle=idle)
-            walker.go([REPEAT], measure=False)
+            walker.walk = walker.walk._replace(step=chosen.step[index], length=chosen.leapfrogs[index])
+            walker.go([APPLY], measure=False)
         seen.append((until, *forgotten(origin, before, walker.particles(), walked.charts, settings)))
         needed = min(needed, until) if seen[-1][1].mean() >= settings.nearly else count
     needed = min(count, max(settings.least, math.ceil(1.5 * needed)))
@@ -255,11 +233,6 @@ def modes_of(count: int, fine: bool = False) -> list[int]:
     """Every fourth step searches for its length; every other one is fine, where that is asked for."""
     pattern = (SEARCH, FINE, REPEAT, FINE) if fine else (SEARCH, REPEAT, REPEAT, REPEAT)
     return [pattern[index % 4] for index in range(count)]
-
-
-def in_one(charts: list[LinearChart]) -> Chart:
-    """The chart of all members' particles in one ensemble."""
-    return charts[0] if len(charts) == 1 else MembersChart(stacked(charts))
 
 
 def stacked(parts: Sequence[Tree]) -> Tree:
@@ -296,21 +269,3 @@ def rescued(particles: Particles, below: float, rng: np.random.Generator) -> Par
 def hopeless(dim: int) -> float:
     """How far below the median of log π* a particle is hopelessly far behind."""
     return 6.0 * dim + 20
-
-
-def _start(density: Density | FamilyDensity, data: PyTree, position: Array) -> Ensemble:
-    return start(density.of_members(data), position)
-
-
-def _step(
-    density: Density | FamilyDensity,
-    kernel: AffineHMC,
-    settings: GreedySettings,
-    data: PyTree,
-    walk: Walk,
-    chart: Chart,
-    mode: Array,
-    t: Array,
-    key: Array,
-) -> tuple[Walk, Chosen]:
-    return advance(kernel, settings, density.of_members(data), walk, chart, mode, t, jax.random.fold_in(key, t))

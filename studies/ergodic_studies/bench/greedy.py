@@ -24,7 +24,7 @@ import ergodic as eg
 from ergodic.charts import LinearChart
 from ergodic.initial.mixture import KernelMixture
 from ergodic.methods.schedule import params_of
-from ergodic.tuning import greedy, walking
+from ergodic.tuning import greedy, stepping, walking
 from ergodic.tuning.tempering import gaussian_around
 
 from ..harness.presets import changed
@@ -118,7 +118,7 @@ def measure(name: str, seed: int, variant: Variant) -> dict[str, int | float]:
     target, key = eg.targets.get(name), jax.random.key(seed)
     method = eg.GEI()
     method = replace(method, details=replace(method.details, **dict(variant.details)))  # type: ignore[arg-type]
-    way, n = walking.Way.on(target, method.kernel, method.details), method.particles
+    way, n = stepping.Way.on(target, method.kernel, method.details), method.particles
     with patch.object(walking, "modes_of", _searched) if variant.searched else nullcontext():
         found = walking.pilot(way, method.starts(target), key, particles=n, most=method.pilot)
         seen, chart = found.particles()[0].position, found.charts[0]

@@ -1,0 +1,187 @@
+"""The evidence of a certificate, gathered a stage at a time: fresh draws, and where further transitions took them.
+
+Nothing is thrown away: a stage adds rows to what there is, and every test looks at all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..charts.fitting import identity
+from ..draws import Draws
+from ..protocols import Chained
+from ..runtime.drawing import Kind
+from ..runtime.errors import DrawsWarning
+from ..sampler import Sampler
+from ..tuning.forgetting import Particles
+from ..tuning.stepping import Way
+from . import starts
+from .functions import Functions, frame
+from .stationarity import ROWS, Moved, Probe, joined
+
+_GOING_ON = 36  # transitions
+_SEPARATE = 3
+_PROBED = 16  # leapfrogs of a probe's lengths together, before it is known
+_STARTS = 4
+"""One start of each kind for as many draws."""
+_DRAW, _PICK, _PROBE, _AGAIN, _START = range(5)
+
+
+class Gathered:
+    """What has been seen of a sampler so far.
+
+    Attributes:
+      sampler: whose draws they are.
+      stages: how many there were.
+      draws: as they came.
+      usable: those of them that can be taken as independent, and have a finite log π*, with its force.
+      probe: how they were probed, once they were; ``probed`` is where each length took them.
+      again: where the chain took them, going on.
+      paths: where it took other starts.
+      gradients, depth: what all of it cost; ``drawing`` is the draws' part of the gradients.
+    """
+
+    def __init__(self, sampler: Sampler):
+        target, dtype = sampler.target, sampler.target.dtype
+        self.sampler, self.way, self.stages = sampler, Way.on(target), 0
+        self.rows = min(sampler.method.chunk(target.dim, sampler.params), ROWS)
+        self.chart = identity(self.rows, target.dim, self.way.settings.chart_rank, dtype)
+        self.draws: Draws | None = None
+        self.usable = Particles(np.zeros((0, target.dim), dtype), np.zeros(0, dtype), np.zeros((0, target.dim), dtype))
+        self.probe: Probe | None = None
+        self.probed: dict[int, Moved] = {}
+        self.again: Moved | None = None
+        self.paths: dict[str, starts.Followed] = {}
+        self.gradients = self.depth = self.drawing = 0
+
+    def stage(self, n: int, key: Array) -> None:
+        """n more draws, as one more stage."""
+        key = jax.random.fold_in(key, self.stages)
+        self.stages += 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DrawsWarning)  # a finding says it
+            size = self.rows if self.sampler.kind is Kind.INDEPENDENT else None
+            fresh = self.sampler.sample(jax.random.fold_in(key, _DRAW), n, chunk=size, progress=False)
+        self.draws = fresh if self.draws is None else self.draws.joined(fresh)
+        self.drawing += fresh.cost.gradients
+        self.depth = max(self.depth, fresh.cost.depth)
+        position, logdensity = separate(fresh, jax.random.fold_in(key, _PICK))
+        inside = np.isfinite(logdensity)
+        new = self._evaluated(position[inside], logdensity[inside])
+        self.usable = Particles(*(np.concatenate(both) for both in zip(self.usable, new, strict=True)))
+        self.gradients += fresh.cost.gradients + len(new.position)
+
+    def functions(self, rng: np.random.Generator) -> Functions:
+        """What is looked at: in a frame of the first half of the draws, which fits them too well to compare them."""
+        half = len(self.usable.position) // 2
+        made = frame(self.usable.position[:half], self.usable.logdensity[:half])
+        return Functions.of(made, self.sampler.target.names, rng)
+
+    def move(self, key: Array) -> None:
+        """Probe the draws that were not probed yet."""
+        key = jax.random.fold_in(jax.random.fold_in(key, self.stages), _PROBE)
+        if self.probe is None:
+            some = Particles(*(np.resize(leaf[: self.rows], (self.rows, *leaf.shape[1:])) for leaf in self.usable))
+            self.probe = Probe.of(self.way, some, key)
+            self.gradients += self.probe.gradients
+        done = min((len(moved.position) for moved in self.probed.values()), default=0)
+        new = Particles(*(leaf[done:] for leaf in self.usable))
+        for length, moved in self.probe.move(new, self.rows, key).items():
+            self.probed[length] = joined([self.probed[length], moved]) if length in self.probed else moved
+        self.gradients += len(new.position) * sum(self.probe.lengths)
+
+    def go_on(self, method: Chained, key: Array) -> None:
+        """Once more, or more often, through the chain for draws that have not been yet: what is slow shows there."""
+        done = 0 if self.again is None else len(self.again.position)
+        position, times = self.usable.position[done:], self.times(method)
+        move = self._mover(method, jax.random.fold_in(jax.random.fold_in(key, self.stages), _AGAIN))
+        logdensity = self.usable.logdensity[done:]
+        for _ in range(times):
+            position, logdensity = move(position)
+        new = Moved(position, logdensity, np.ones(len(position)))
+        self.again = new if self.again is None else joined([self.again, new])
+        self.gradients += times * len(position) * self.sampler.depth
+
+    def start_elsewhere(self, method: Chained, functions: Functions, key: Array, rng: np.random.Generator) -> None:
+        """As many starts of each kind as the draws that there are deserve."""
+        done = min((len(path.end) for path in self.paths.values()), default=0)
+        more = self.starts_of(len(self.usable.position)) - done
+        if more <= 0:
+            return
+        move = self._mover(method, jax.random.fold_in(jax.random.fold_in(key, self.stages), _START))
+        for name, begin in starts.starting_points(functions, self.usable.position, more, rng).items():
+            path = starts.follow(begin.astype(self.usable.position.dtype), move)
+            old = self.paths.get(name)
+            both = path if old is None else starts.Followed(*map(np.concatenate, zip(old, path, strict=True)))
+            self.paths[name] = both
+        self.gradients += len(self.paths) * more * starts.ROUNDS * self.sampler.depth
+        self.depth = max(self.depth, (1 + starts.ROUNDS) * self.sampler.depth)
+
+    def times(self, method: Chained) -> int:
+        """How often the chain goes on: a short one more often."""
+        return int(np.clip(_GOING_ON // method.transitions(self.sampler.params), 1, starts.ROUNDS))
+
+    @staticmethod
+    def starts_of(n: int) -> int:
+        """Starts of each kind for n draws, in whole groups."""
+        return max(10 * starts.MEMBERS, n // (_STARTS * starts.MEMBERS) * starts.MEMBERS)
+
+    def price(self, total: int, whole: bool) -> int:
+        """Gradients until there are as many draws, with all tests or with the cheap ones."""
+        n, depth, method = len(self.usable.position), self.sampler.depth, self.sampler.method
+        price = (total - n) * (depth + 1)
+        if not whole:
+            return price
+        done = min((len(moved.position) for moved in self.probed.values()), default=0)
+        price += (total - done) * (_PROBED if self.probe is None else sum(self.probe.lengths))
+        if isinstance(method, Chained) and self.sampler.kind is Kind.INDEPENDENT:
+            again = 0 if self.again is None else len(self.again.position)
+            followed = min((len(path.end) for path in self.paths.values()), default=0)
+            price += (total - again) * self.times(method) * depth
+            price += len(starts.KINDS) * (self.starts_of(total) - followed) * starts.ROUNDS * depth
+        return price
+
+    def _evaluated(self, position: np.ndarray, logdensity: np.ndarray) -> Particles:
+        """Positions with their log π* and its force."""
+        gradient = np.empty_like(position)
+        for at in range(0, len(position), self.rows):
+            here = slice(at, min(at + self.rows, len(position)))
+            block = np.resize(position[here], (self.rows, position.shape[1]))
+            gradient[here] = np.asarray(self.way.evaluated(block, self.chart).gradient)[: here.stop - at]
+        return Particles(position, logdensity, gradient)
+
+    def _mover(self, method: Chained, key: Array) -> starts.Move:
+        """Once through the sampler's chain, in chunks; a new key every time."""
+        calls, sampler, size = itertools.count(), self.sampler, self.rows
+
+        def move(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            moved, levels = np.empty_like(positions), np.empty(len(positions), positions.dtype)
+            for at in range(0, len(positions), size):
+                rows = slice(at, min(at + size, len(positions)))
+                block = jnp.asarray(np.resize(positions[rows], (size, positions.shape[1])))  # the program that draws
+                batch = method.chain(sampler.target, sampler.params, block, jax.random.fold_in(key, next(calls)))
+                moved[rows], levels[rows] = (
+                    np.asarray(v)[: rows.stop - at] for v in (batch.position, batch.logdensity)
+                )
+            return moved, levels
+
+        return move
+
+
+def separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that can be taken as independent: all of independent draws, as many as the others are worth."""
+    if draws.independent:
+        return draws.unconstrained, draws.logdensity
+    worth = max(1, int(draws.effective_size()))
+    if draws.kind is Kind.WEIGHTED:
+        chosen = draws.resample(key, max(1, worth // _SEPARATE))  # few, so that hardly any comes twice
+        return chosen.unconstrained, chosen.logdensity
+    every = max(1, math.ceil(2 * len(draws) / worth))  # products of coordinates forget more slowly than they do
+    return draws.unconstrained[::every], draws.logdensity[::every]

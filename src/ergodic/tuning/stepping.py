@@ -1,0 +1,115 @@
+"""The one compiled program of the default: a greedy step of an ensemble (`greedy.py`), whatever it is made for.
+
+Tuning, drawing and the certificate's probe go through it, with as many particles each, so that a density is compiled
+once. What differs, the mode, ε, L, the chart, and the leapfrogs that can be afforded, are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ..charts import LinearChart
+from ..charts.fitting import chart_of, identity
+from ..charts.members import MembersChart
+from ..family import Family, FamilyDensity
+from ..kernels.affine import AffineHMC
+from ..kernels.ensemble import Ensemble, Info
+from ..protocols import Chart, Initial
+from ..runtime.programs import compiled
+from ..target import Density, Target
+from .forgetting import Particles
+from .greedy import APPLY, START, Chosen, Walk, advance
+from .greedy_settings import GreedySettings
+
+ANY = np.iinfo(np.int32).max
+"""As many leapfrogs as the mode asks for."""
+
+
+class Way(NamedTuple):
+    """What is moved on: one target without data, or a family with a datum per member; and how it goes."""
+
+    density: Density | FamilyDensity
+    data: PyTree
+    members: Family | tuple[Target]
+    kernel: AffineHMC
+    settings: GreedySettings
+
+    @staticmethod
+    def on(what: Target | Family, kernel: AffineHMC | None = None, settings: GreedySettings | None = None) -> Way:
+        """The way of a target, which is its only member, or of a family."""
+        kernel, settings = kernel or AffineHMC(), settings or GreedySettings()
+        if isinstance(what, Family):
+            return Way(what.density, what.data, what, kernel, settings)
+        return Way(what.density, (), (what,), kernel, settings)
+
+    def started(self, initials: Sequence[Initial], rng: np.random.Generator, particles: int) -> Ensemble:
+        """Fresh particles of every member's P0, drawn on the host: that needs no compiling."""
+        position = np.concatenate([initial.sample_on_host(rng, particles) for initial in initials])
+        return self.evaluated(position, in_one([self.plain(particles)] * len(initials)))
+
+    def plain(self, particles: int) -> LinearChart:
+        """The chart x = z, in the form that as many particles have theirs."""
+        member = self.members[0]
+        return identity(particles, member.dim, self.settings.chart_rank, member.dtype)
+
+    def evaluated(self, position: np.ndarray | Array, chart: Chart) -> Ensemble:
+        """log π* and its force where particles stand, with any chart of the form that moves them."""
+        rows = position.shape[0]
+        blank: PyTree = (np.zeros(rows, position.dtype), np.zeros(position.shape, position.dtype))
+        nowhere = Ensemble(jnp.asarray(position), *blank)
+        return self.moved(_at(nowhere, 0.0, 1), chart, START, 0, jax.random.key(0))[0].ensemble
+
+    def applied(
+        self, ensemble: Ensemble, chart: Chart, step: float, leapfrogs: int, t: int, key: Array
+    ) -> tuple[Ensemble, Info]:
+        """One transition of a given size and length."""
+        walk, _, info = self.moved(_at(ensemble, step, leapfrogs), chart, APPLY, t, key)
+        return walk.ensemble, info
+
+    def moved(
+        self, walk: Walk, chart: Chart, mode: int, t: int, key: Array, most: int = ANY
+    ) -> tuple[Walk, Chosen, Info]:
+        """One step by the compiled program."""
+        args = (self.data, walk, chart, np.int32(mode), np.int32(most), np.int32(t), key)
+        return compiled(_step, (self.density, self.kernel, self.settings), *args, brief=True)(*args)
+
+    def chart(self, particles: Particles) -> LinearChart:
+        """The chart of some particles, on the host."""
+        settings = self.settings
+        limits = {"reach": settings.chart_reach, "noise": settings.chart_noise}
+        return chart_of(particles.position, particles.gradient, rank=settings.chart_rank, **limits)
+
+
+def _at(ensemble: Ensemble, step: float, leapfrogs: int) -> Walk:
+    """A walk whose next step is given; its numbers stay on the host, where they cost nothing to make."""
+    zero, idle = np.zeros((), np.int32), np.zeros(ensemble.logdensity.shape, np.int32)
+    parts: PyTree = (np.asarray(step, ensemble.position.dtype), np.int32(leapfrogs), idle, zero)
+    return Walk(ensemble, *parts)
+
+
+def in_one(charts: list[LinearChart]) -> Chart:
+    """The chart of all members' particles in one ensemble."""
+    if len(charts) == 1:
+        return charts[0]
+    return MembersChart(jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *charts))
+
+
+def _step(
+    density: Density | FamilyDensity,
+    kernel: AffineHMC,
+    settings: GreedySettings,
+    data: PyTree,
+    walk: Walk,
+    chart: Chart,
+    mode: Array,
+    most: Array,
+    t: Array,
+    key: Array,
+) -> tuple[Walk, Chosen, Info]:
+    return advance(kernel, settings, density.of_members(data), walk, chart, mode, most, t, jax.random.fold_in(key, t))
