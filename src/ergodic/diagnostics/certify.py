@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..certificate import Certificate, Finding
-from ..draws import Draws
+from ..draws import Draws, WeightedDraws
 from ..protocols import Annealable, Chained
 from ..runtime.drawing import Kind, default_chunk
 from ..runtime.errors import ConfigError, DrawsWarning
@@ -78,7 +78,7 @@ def certify(
     draw_key, seed_key, evidence_key, *test_keys = jax.random.split(key, 6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DrawsWarning)  # a finding says it
-        fresh = sampler.sample(draw_key, draws, progress=False)
+        fresh = sampler.sample(draw_key, draws, weighted=sampler.kind is Kind.WEIGHTED, progress=False)
     found = list(health_findings(sampler, fresh))
     spent, depth = fresh.cost.gradients, fresh.cost.depth
     positions, logdensity = _separate(fresh, seed_key)
@@ -112,7 +112,7 @@ def _separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
     if draws.independent:
         return draws.unconstrained, draws.logdensity
     worth = max(1, int(draws.effective_size()))
-    if draws.kind is Kind.WEIGHTED:
+    if isinstance(draws, WeightedDraws):
         chosen = draws.resample(key, max(1, worth // _SEPARATE))  # few, so that hardly any comes twice
         return chosen.unconstrained, chosen.logdensity
     every = max(1, math.ceil(len(draws) / worth))
@@ -260,7 +260,7 @@ def _other_initials(case: _Case, method: Annealable, key: Array, rng: np.random.
         params = method.elsewhere(sampler.params, shift, factor)
         other = Sampler(sampler.target, method, params)
         run_key, pick_key = jax.random.split(jax.random.fold_in(key, index))
-        fresh = other.sample(run_key, 2 * half, progress=False)
+        fresh = other.sample(run_key, 2 * half, weighted=True, progress=False)
         positions, logdensity = _separate(fresh, pick_key)
         spent += fresh.cost.gradients
         name, worth = f"start: {name}", fresh.effective_size() / len(fresh)
