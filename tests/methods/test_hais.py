@@ -105,9 +105,10 @@ def test_schedules():
 def test_resampling_keeps_expectations():
     """Systematic resampling: the plain mean of the resampled is the weighted mean, within 4.5 standard errors."""
     target = eg.targets.get("ring")
-    draws = VARIANTS["full"].fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000)
+    draws = VARIANTS["full"].fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000, weighted=True)
     plain = draws.resample(jax.random.key(2), 2000)
-    assert len(plain) == 2000 and "log_weight" not in plain.stats
+    assert len(plain) == 2000 and "log_weight" not in plain.stats and plain.kind == "resampled"
+    assert plain.effective_size() == plain.attributes["effective_size"] <= 2000
     assert abs(plain.logdensity.mean() - draws.mean(draws.logdensity)) < 4.5 * draws.logdensity.std() / np.sqrt(2000)
     with pytest.raises(eg.ConfigError, match="no weights"):
         eg.MeanField(iterations=1).fit(target, jax.random.key(0)).sample(jax.random.key(1), 10).log_z()
