@@ -1,4 +1,4 @@
-"""Two modes of .8 and .2, which the default anneals: plain averages over its draws are right, wherever they are kept."""
+"""Two modes of .8 and .2, which the default anneals: plain averages of its draws are right, wherever they are kept."""
 
 import jax
 import numpy as np
@@ -126,7 +126,7 @@ def test_weighted_runs_cannot_be_averaged_by_mistake(saved):
 
 
 def test_weights_are_not_made_up(gaussian_sampler):
-    with pytest.raises(eg.ConfigError, match="runs of HEI carry no weights"):
+    with pytest.raises(eg.ConfigError, match="HEI has no weights here, its draws are independent"):
         gaussian_sampler.sample(jax.random.key(0), 10, weighted=True)
 
 

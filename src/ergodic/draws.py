@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -13,11 +13,11 @@ from jaxtyping import Array, Float, PyTree
 
 from .protocols import Fact
 from .runtime.arviz import ess
-from .runtime.drawing import Kind
+from .runtime.drawing import Batch, Kind
 from .runtime.errors import ConfigError
 from .runtime.ports import Port
 from .runtime.programs import Cost, compiled
-from .runtime.resampling import copies, shares, systematic
+from .runtime.resampling import resampled, shares
 from .runtime.validation import positive_int
 from .target import Layout, Target
 
@@ -83,9 +83,14 @@ class Draws:
         return len(self.logdensity)
 
     @cached_property
+    def runs(self) -> PyTree:
+        """What `position` has, also where runs carry weights, of which run i counts ``weights[i]``."""
+        return constrained(self.target, self.unconstrained)
+
+    @property
     def position(self) -> PyTree:
         """The draws as a pytree, leading axis = draws, constrained where the target has a `constrain` map."""
-        return constrained(self.target, self.unconstrained)
+        return self.runs
 
     @property
     def independent(self) -> bool:
@@ -126,9 +131,9 @@ class Draws:
         """log of the average weight, and its standard error, where weights estimate the normalising constant."""
         log_weight = self.stats.get("log_weight")
         if log_weight is None:
-            said = f"{self.attributes.get('method', 'the method')} gives no weights, so no estimate of log Z"
-            kept = "these draws have no weights any more: sample(key, n, weighted=True).log_z()"
-            raise ConfigError(kept if self.kind is Kind.RESAMPLED else said)
+            if self.kind is Kind.RESAMPLED:
+                raise ConfigError("these draws have no weights any more: sample(key, n, weighted=True).log_z()")
+            raise ConfigError(f"{self.attributes.get('method', 'it')} gives no weights, so no estimate of log Z")
         top = float(log_weight.max())
         weight = np.exp(log_weight.astype(np.float64) - top)
         return top + float(np.log(weight.mean())), float(weight.std(ddof=1) / weight.mean() / np.sqrt(len(weight)))
@@ -170,8 +175,8 @@ class Draws:
 class WeightedDraws(Draws):
     """Runs that count by their weights, as ``sample(key, n, weighted=True)`` gives them.
 
-    A plain average over them would be wrong, so `position` and `to_arviz` refuse. `mean` weights, `resample` makes
-    equally weighted draws, and `runs` has the positions as they are, of which run i counts ``weights[i]``.
+    A plain average over them would be wrong, so `position` and `to_arviz` refuse. `mean` weights them, `resample` makes
+    equally weighted draws, and `runs` has their positions.
     """
 
     kind: Kind = Kind.WEIGHTED
@@ -180,11 +185,6 @@ class WeightedDraws(Draws):
     def position(self) -> PyTree:
         """An error: runs with weights have no positions that could be averaged."""
         raise ConfigError(_UNEQUAL.format("position"))
-
-    @cached_property
-    def runs(self) -> PyTree:
-        """The runs as a pytree, leading axis = runs, constrained where the target has a `constrain` map."""
-        return constrained(self.target, self.unconstrained)
 
     def mean(self, values: np.ndarray | Callable[[PyTree], np.ndarray]) -> np.ndarray | np.floating:
         """The weighted average of one value, or one row, per run; or of a function that maps `runs` to them."""
@@ -195,22 +195,16 @@ class WeightedDraws(Draws):
 
         Fewer than the runs are worth hardly repeat. By default n is the number of runs, and many do.
         """
-        rows = systematic(self.weights, len(self) if n is None else positive_int(n, "n, the number of draws"), key)
-        stats = {name: column[rows] for name, column in self.stats.items() if name != "log_weight"}
-        stats["copies"] = copies(rows)
+        n = len(self) if n is None else positive_int(n, "n, the number of draws")
+        runs: tuple[Any, ...] = (self.unconstrained, self.logdensity, self.stats, self.trace)
+        made: tuple[Any, ...] = resampled(Batch(*runs), n, key)  # on the host, as these are
         facts = {name: fact for name, fact in self.attributes.items() if name != "weighted_draws"}
         facts["resampled_draws"] = True
-        columns = self.unconstrained[rows], self.logdensity[rows]
-        return stated(Draws(self.target, *columns, stats, self.trace, self.cost, facts, Kind.RESAMPLED))
+        return stated(Draws(self.target, *made, self.cost, facts, Kind.RESAMPLED))
 
     def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> PyTree:
         """An error: ArviZ knows no weights."""
         raise ConfigError(_UNEQUAL.format("to_arviz()"))
-
-
-def positions(draws: Draws) -> PyTree:
-    """What `Draws.position` or `WeightedDraws.runs` has, for those who know about weights."""
-    return draws.runs if isinstance(draws, WeightedDraws) else draws.position
 
 
 def stated(draws: Draws) -> Draws:

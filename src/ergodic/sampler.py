@@ -88,12 +88,10 @@ class Sampler:
         gives n runs with their weights instead, whose positions cannot be averaged by mistake.
         """
         n, key, method = positive_int(n, "n, the number of draws"), require_key(key), self.method
-        clock, kind = Stopwatch(), self.kind
-        if weighted and kind is not Kind.WEIGHTED:
-            raise ConfigError(f"weighted=True: runs of {method.name} carry no weights here, its draws are {kind}")
+        clock, kind = Stopwatch(), self.drawn(weighted)
         size = method.chunk(self.target.dim) if chunk is None else positive_int(chunk, "chunk")
-        if kind is Kind.WEIGHTED and not weighted and isinstance(method, Independent):
-            columns, kind = self._resampled(method, key, n, size, progress), Kind.RESAMPLED
+        if kind is Kind.RESAMPLED and isinstance(method, Independent):
+            columns = self._resampled(method, key, n, size, progress)
         else:
             size = method.rows(n, size)
             columns = filled(method.draw(self.target, self.params, key, n, size), n, size=size, progress=progress)
@@ -122,8 +120,14 @@ class Sampler:
 
     @property
     def kind(self) -> Kind:
-        """What its draws are to one another."""
+        """What its runs are to one another."""
         return self.method.kind(self.params)
+
+    def drawn(self, weighted: bool) -> Kind:
+        """What draws are to one another: weighted ones are resampled, unless they are asked for with their weights."""
+        if weighted and self.kind is not Kind.WEIGHTED:
+            raise ConfigError(f"{self.method.name} has no weights here, its draws are {self.kind}: leave out weighted")
+        return Kind.RESAMPLED if self.kind is Kind.WEIGHTED and not weighted else self.kind
 
     @property
     def depth(self) -> int:

@@ -62,7 +62,7 @@ def test_weighted_and_correlated_draws_say_what_they_are_worth(capsys, tmp_path)
         assert "500 correlated draws" in out and "worth" in out and "log Z" not in out
         assert ("made in memory" in out) == (name == "s.zarr")
     assert "--overwrite" in fails(capsys, "sample", tmp_path / "s", "-n", 500, "-o", tmp_path / "s.zarr")
-    assert "carry no weights" in fails(capsys, "sample", tmp_path / "s", "--weighted", "-o", tmp_path / "w.nc")
+    assert "no weights here" in fails(capsys, "sample", tmp_path / "s", "--weighted", "-o", tmp_path / "w.nc")
 
 
 def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, monkeypatch):

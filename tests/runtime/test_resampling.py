@@ -6,7 +6,7 @@ import pytest
 
 from ergodic.runtime import resampling
 from ergodic.runtime.drawing import Batch
-from ergodic.runtime.resampling import WORTH, Blocks, copies, shares, systematic
+from ergodic.runtime.resampling import WORTH, Blocks, resampled, shares
 
 
 def chunk(seed, size=2048, spread=1.0, dim=1):
@@ -17,11 +17,14 @@ def chunk(seed, size=2048, spread=1.0, dim=1):
 
 
 def test_each_run_comes_as_often_as_its_share_says():
-    share = shares(np.log([0.5, 0.25, 0.125, 0.125]))
+    runs = chunk(0, size=4)
+    runs.stats["log_weight"] = np.log([0.5, 0.25, 0.125, 0.125])
     for seed in range(5):
-        chosen = systematic(share, 8, jax.random.key(seed))
+        made = resampled(runs, 8, jax.random.key(seed))
+        chosen = made.stats["run"]
         np.testing.assert_array_equal(np.bincount(chosen), [4, 2, 1, 1])
-        np.testing.assert_array_equal(copies(chosen), np.array([4, 2, 1, 1])[chosen])
+        np.testing.assert_array_equal(made.stats["copies"], np.array([4, 2, 1, 1])[chosen])
+        np.testing.assert_array_equal(made.position, runs.position[chosen])
     assert not np.array_equal(chosen, np.sort(chosen))  # the order is random
 
 

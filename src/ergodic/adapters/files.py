@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ..draws import Draws, positions
+from ..draws import Draws
 from ..runtime.errors import ConfigError, MissingExtra, StorageError
 from ..runtime.extras import installed
 from ..runtime.files import require_writable, write_atomically
@@ -120,7 +120,7 @@ def _raw(draws: Draws) -> bytes:
         **{f"stats/{name}": column for name, column in draws.stats.items()},
     }
     if draws.target.constrain is not None:
-        leaves = jax.tree_util.tree_flatten_with_path(positions(draws))[0]
+        leaves = jax.tree_util.tree_flatten_with_path(draws.runs)[0]
         arrays |= {f"position/{leaf_name(path)}": leaf for path, leaf in leaves}
     np.savez(buffer, **arrays)
     return buffer.getvalue()

@@ -75,19 +75,17 @@ class _Source(NamedTuple):
     kind: Kind
     size: int
     runs: int
-    blocks: Blocks | None
+    blocks: Blocks | None = None
 
     @classmethod
-    def of(cls, sampler: Sampler, method: Independent, key: Key, weighted: bool) -> _Source:
-        """Batches of equally weighted draws, or of weighted runs where those are asked for."""
-        (size, rows), kind = chunks(sampler.target), sampler.kind
-        if weighted and kind is not Kind.WEIGHTED:
-            raise ConfigError(f"--weighted: runs of {method.name} carry no weights here, its draws are {kind}")
-        if kind is not Kind.WEIGHTED or weighted:
-            return cls(sampler, method, key, kind, size, size, None)
+    def of(cls, sampler: Sampler, method: Independent, key: Key, kind: Kind) -> _Source:
+        """Batches of such draws; where they are resampled, the first chunk of runs says how many it takes."""
+        size, rows = chunks(sampler.target)
+        if kind is not Kind.RESAMPLED:
+            return cls(sampler, method, key, kind, size, size)
         (first,) = method.batches(sampler.target, sampler.params, key, 0, 1, size)
         blocks = Blocks.of(first, rows, whole=True)
-        return cls(sampler, method, key, Kind.RESAMPLED, blocks.draws, blocks.runs, blocks)
+        return cls(sampler, method, key, kind, blocks.draws, blocks.runs, blocks)
 
     def batches(self, start: int, count: int) -> Iterator[Batch]:
         """Batches start, ..., start + count - 1."""
@@ -114,7 +112,7 @@ def stream(
     if not isinstance(sampler.method, Independent):
         raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
     clock = Stopwatch()
-    source = _Source.of(sampler, sampler.method, key, weighted)
+    source = _Source.of(sampler, sampler.method, key, sampler.drawn(weighted))
     path, settings = Path(path), _settings(source)
     try:
         with sole_writer(path):
@@ -127,8 +125,9 @@ def stream(
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
     rows, size, depth = chunks(sampler.target)[1], source.size, sampler.depth
-    drawn = (-(-n // size) - before // rows * rows // size) * source.runs
-    return Streamed(before, some, clock.cost(drawn * depth if some is not None else 0, depth))
+    drawn = (-(-n // size) - before // rows * rows // size) * source.runs if some is not None else 0
+    drawn += 0 if source.blocks is None else source.blocks.size  # the first chunk, which said how many runs it takes
+    return Streamed(before, some, clock.cost(drawn * depth, depth))
 
 
 def chunks(target: Target) -> tuple[int, int]:

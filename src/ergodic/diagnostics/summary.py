@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..draws import Draws, positions, summarising
+from ..draws import Draws, summarising
 from ..runtime.arviz import available, ess, mcse
 from ..runtime.drawing import Kind
 from ..target import Target, leaf_name
@@ -126,7 +126,7 @@ def summarise(
 @summarising.provide
 def summarise_draws(draws: Draws, rows: int | None) -> Summary:
     """The summary of draws in memory, with what should worry about them at first sight."""
-    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(positions(draws))]
+    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.runs)]
     leaves.append(draws.logdensity[:, None])
     names = [*coordinate_names(draws.target), "log π*"]
     log_weight = draws.stats.get("log_weight")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from .drawing import Batch
 
@@ -65,7 +65,7 @@ class Blocks(NamedTuple):
             chunks = list(islice(runs, self.chunks))
             if not chunks:
                 return
-            yield _chosen(chunks, self.draws, jax.random.fold_in(jax.random.fold_in(key, _KEY), index))
+            yield resampled(_joined(chunks), self.draws, jax.random.fold_in(jax.random.fold_in(key, _KEY), index))
 
 
 def shares(log_weight: Float[Array | np.ndarray, "runs"]) -> Float[np.ndarray, "runs"]:
@@ -75,16 +75,15 @@ def shares(log_weight: Float[Array | np.ndarray, "runs"]) -> Float[np.ndarray, "
     return weight / weight.sum()
 
 
-def systematic(share: Float[np.ndarray, "runs"], n: int, key: Array) -> Int[np.ndarray, "n"]:
-    """n rows in random order: of a row with the share s, n s rounded up or down at random."""
+def resampled(runs: Batch, n: int, key: Array) -> Batch:
+    """n equally weighted draws in random order; ``stats["copies"]`` says how often a draw's run comes among them."""
     places = (np.arange(n) + float(jax.random.uniform(key))) / n
-    chosen = np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1)
-    return np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), chosen))
-
-
-def copies(chosen: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
-    """How often each draw's run was chosen."""
-    return np.bincount(chosen)[chosen].astype(np.int32)
+    reached = np.cumsum(shares(runs.stats["log_weight"]))
+    rows = np.minimum(np.searchsorted(reached, places), len(reached) - 1)
+    rows = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), rows))
+    stats: dict[str, Any] = {name: column[rows] for name, column in runs.stats.items() if name != "log_weight"}
+    stats["copies"] = np.bincount(rows)[rows].astype(np.int32)
+    return Batch(runs.position[rows], runs.logdensity[rows], stats, runs.trace)
 
 
 def _runs_per_draw(share: Float[np.ndarray, "runs"]) -> float:
@@ -97,10 +96,6 @@ def _runs_per_draw(share: Float[np.ndarray, "runs"]) -> float:
     return float(ratio)
 
 
-def _chosen(chunks: list[Batch], n: int, key: Array) -> Batch:
-    """n draws from the runs of some chunks; ``stats["copies"]`` says how often a draw's run comes among them."""
-    runs: Batch = jax.tree_util.tree_map(lambda *parts: np.concatenate(parts), *(c._replace(trace={}) for c in chunks))
-    rows = systematic(shares(runs.stats["log_weight"]), n, key)
-    stats: dict[str, Any] = {name: column[rows] for name, column in runs.stats.items() if name != "log_weight"}
-    trace = {name: np.mean([chunk.trace[name] for chunk in chunks], axis=0) for name in chunks[0].trace}
-    return Batch(runs.position[rows], runs.logdensity[rows], stats | {"copies": copies(rows)}, trace)
+def _joined(chunks: list[Batch]) -> Batch:
+    rows: Batch = jax.tree_util.tree_map(lambda *parts: np.concatenate(parts), *(c._replace(trace={}) for c in chunks))
+    return rows._replace(trace={name: np.mean([c.trace[name] for c in chunks], axis=0) for name in chunks[0].trace})
