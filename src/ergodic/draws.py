@@ -197,10 +197,10 @@ class WeightedDraws(Draws):
         """
         n = len(self) if n is None else positive_int(n, "n, the number of draws")
         runs: tuple[Any, ...] = (self.unconstrained, self.logdensity, self.stats, self.trace)
-        made: Any = resampled(Batch(*runs), n, key)  # on the host, as these are
+        made: tuple[Any, Any, Any, Any] = resampled(Batch(*runs), n, key)  # on the host, as these are
         facts = {name: fact for name, fact in self.attributes.items() if name != "weighted_draws"}
         facts["resampled_draws"] = True
-        return stated(Draws(self.target, *made, cost=self.cost, attributes=facts, kind=Kind.RESAMPLED))
+        return stated(Draws(self.target, *made, self.cost, facts, Kind.RESAMPLED))
 
     def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> PyTree:
         """An error: ArviZ knows no weights."""
