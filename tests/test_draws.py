@@ -61,7 +61,7 @@ def test_plain_vectors_have_the_targets_names_and_long_tables_are_cut(gaussian_s
 
 def test_weighted_draws_have_the_errors_of_importance_sampling(gaussian_sampler):
     method = eg.HAIS(temperatures=10, pilots=2, initial_scale=2.0)
-    draws = method.fit(gaussian_sampler.target, jax.random.key(0)).sample(jax.random.key(1), 500)
+    draws = method.fit(gaussian_sampler.target, jax.random.key(0)).sample(jax.random.key(1), 500, weighted=True)
     table = draws.summary()
     w, x = draws.weights, draws.unconstrained.astype(np.float64)
     mean = w @ x

@@ -15,7 +15,7 @@ from .adapters.pymc import from_pymc
 from .api import fit, fit_many, load
 from .certificate import Certificate
 from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
-from .draws import Draws
+from .draws import Draws, WeightedDraws
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
@@ -58,6 +58,7 @@ __all__ = [
     "Target",
     "TargetError",
     "Truth",
+    "WeightedDraws",
     "__version__",
     "fit",
     "fit_many",

@@ -153,7 +153,7 @@ def _kept(path: str | os.PathLike[str], sampler: Sampler, columns: dict[str, np.
     if any(len(column) != len(logdensity) for column in stats.values()):
         raise StorageError(f"{path} is damaged: its certified draws have statistics of another length")
     facts = sampler.attributes(jax.random.key(0)) | {"seed": "certificate"}
-    return Draws(sampler.target, position, logdensity, stats, attributes=facts, kind=sampler.kind)
+    return Draws(sampler.target, position, logdensity, stats, attributes=facts, kind=sampler.drawn(False))
 
 
 def _below(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

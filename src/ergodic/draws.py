@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -13,10 +13,11 @@ from jaxtyping import Array, Float, PyTree
 
 from .protocols import Fact
 from .runtime.arviz import ess
-from .runtime.drawing import Kind
+from .runtime.drawing import Batch, Kind
 from .runtime.errors import ConfigError
 from .runtime.ports import Port
 from .runtime.programs import Cost, compiled
+from .runtime.resampling import resampled, shares
 from .runtime.validation import positive_int
 from .target import Layout, Target
 
@@ -59,7 +60,7 @@ class Draws:
       unconstrained: flat unconstrained positions, ``(n, dim)``.
       logdensity: log π* of the unconstrained position, ``(n,)``.
       stats: further values per draw, ``(n,)`` each, such as ``acceptance_rate``, ``diverging``, ``energy_error``;
-        ``log_weight`` where draws are weighted.
+        ``copies`` where they were resampled (how often a draw's run comes), ``log_weight`` where they are weighted.
       trace: averages along the chain, ``expected_logdensity``, ``acceptance``, ``divergence``, over every run that was
         simulated (the last chunk may have simulated more than were asked for).
       cost: gradients and seconds spent on these draws.
@@ -82,9 +83,14 @@ class Draws:
         return len(self.logdensity)
 
     @cached_property
+    def runs(self) -> PyTree:
+        """What `position` has, also where runs carry weights, of which run i counts ``weights[i]``."""
+        return constrained(self.target, self.unconstrained)
+
+    @property
     def position(self) -> PyTree:
         """The draws as a pytree, leading axis = draws, constrained where the target has a `constrain` map."""
-        return constrained(self.target, self.unconstrained)
+        return self.runs
 
     @property
     def independent(self) -> bool:
@@ -97,8 +103,7 @@ class Draws:
         log_weight = self.stats.get("log_weight")
         if log_weight is None:
             return np.full(len(self), 1 / len(self))
-        weight = np.exp(log_weight.astype(np.float64) - log_weight.max())
-        return weight / weight.sum()
+        return shares(log_weight)
 
     def mean(self, values: np.ndarray) -> np.ndarray | np.floating:
         """The (weighted) average over draws of one value, or one row, per draw."""
@@ -107,11 +112,13 @@ class Draws:
     def effective_size(self) -> float:
         """How many independent draws these are worth.
 
-        n for independent draws; (Σw)²/Σw² for weighted ones; for correlated ones ArviZ's bulk estimate, the smallest
-        over coordinates and log π*.
+        n for independent draws; n²/Σ N² for resampled ones, whose runs come N times each; (Σw)²/Σw² for weighted ones;
+        for correlated ones ArviZ's bulk estimate, the smallest over coordinates and log π*.
         """
         if self.kind is Kind.WEIGHTED:
             return float(1 / np.sum(self.weights**2))
+        if self.kind is Kind.RESAMPLED:
+            return float(len(self) / np.mean(self.stats["copies"]))
         if self.kind is Kind.INDEPENDENT:
             return float(len(self))
         columns = np.concatenate([self.unconstrained, self.logdensity[:, None]], axis=1, dtype=np.float64)
@@ -124,27 +131,12 @@ class Draws:
         """log of the average weight, and its standard error, where weights estimate the normalising constant."""
         log_weight = self.stats.get("log_weight")
         if log_weight is None:
-            raise ConfigError(
-                f"{self.attributes.get('method', 'the method')} gives no weights, so no estimate of log Z"
-            )
+            if self.kind is Kind.RESAMPLED:
+                raise ConfigError("these draws have no weights any more: sample(key, n, weighted=True).log_z()")
+            raise ConfigError(f"{self.attributes.get('method', 'it')} gives no weights, so no estimate of log Z")
         top = float(log_weight.max())
         weight = np.exp(log_weight.astype(np.float64) - top)
         return top + float(np.log(weight.mean())), float(weight.std(ddof=1) / weight.mean() / np.sqrt(len(weight)))
-
-    def resample(self, key: Array, n: int | None = None) -> Draws:
-        """n unweighted draws, chosen with replacement by weight (systematic resampling). They may repeat."""
-        n = len(self) if n is None else positive_int(n, "n, the number of draws")
-        places = (np.arange(n) + float(jax.random.uniform(key))) / n
-        chosen = np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self) - 1)
-        chosen = np.asarray(jax.random.permutation(jax.random.fold_in(key, 1), chosen))
-        stats = {name: column[chosen] for name, column in self.stats.items() if name != "log_weight"}
-        return replace(
-            self,
-            unconstrained=self.unconstrained[chosen],
-            logdensity=self.logdensity[chosen],
-            stats=stats,
-            kind=Kind.CORRELATED,
-        )
 
     def joined(self, more: Draws) -> Draws:
         """These draws and others of the same sampler, with what both cost."""
@@ -182,8 +174,58 @@ class Draws:
         return converting.verb(self, predictive=predictive, log_likelihood=log_likelihood)
 
     def __repr__(self) -> str:
-        mean = float(self.mean(self.logdensity))
+        mean, worth = float(self.mean(self.logdensity)), ""
+        if self.kind in (Kind.WEIGHTED, Kind.RESAMPLED):
+            worth = f" worth {self.effective_size():,.0f} independent ones"
         return (
-            f"Draws({len(self):,} {self.kind} draws of '{self.target.name}', dim={self.target.dim}, "
-            f"E[log π*]={mean:.4g}, {self.cost.gradients:,} gradients in {self.cost.run_seconds:.2f} s)"
+            f"{type(self).__name__}({len(self):,} {self.kind} draws of '{self.target.name}'{worth}, "
+            f"dim={self.target.dim}, E[log π*]={mean:.4g}, {self.cost.gradients:,} gradients in "
+            f"{self.cost.run_seconds:.2f} s)"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedDraws(Draws):
+    """Runs that count by their weights, as ``sample(key, n, weighted=True)`` gives them.
+
+    A plain average over them would be wrong, so `position` and `to_arviz` refuse. `mean` weights them, `resample` makes
+    equally weighted draws, and `runs` has their positions.
+    """
+
+    kind: Kind = Kind.WEIGHTED
+
+    @property
+    def position(self) -> PyTree:
+        """An error: runs with weights have no positions that could be averaged."""
+        raise ConfigError(_UNEQUAL.format("position"))
+
+    def mean(self, values: np.ndarray | Callable[[PyTree], np.ndarray]) -> np.ndarray | np.floating:
+        """The weighted average of one value, or one row, per run; or of a function that maps `runs` to them."""
+        return super().mean(values(self.runs) if callable(values) else values)
+
+    def resample(self, key: Array, n: int | None = None) -> Draws:
+        """n equally weighted draws, chosen by weight (systematic resampling); in ``stats["copies"]``, how often each.
+
+        Fewer than the runs are worth hardly repeat. By default n is the number of runs, and many do.
+        """
+        n = len(self) if n is None else positive_int(n, "n, the number of draws")
+        runs: tuple[Any, ...] = (self.unconstrained, self.logdensity, self.stats, self.trace)
+        made: tuple[Any, Any, Any, Any] = resampled(Batch(*runs), n, key)  # on the host, as these are
+        facts = {name: fact for name, fact in self.attributes.items() if name != "weighted_draws"}
+        facts["resampled_draws"] = True
+        return stated(Draws(self.target, *made, self.cost, facts, Kind.RESAMPLED))
+
+    def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> PyTree:
+        """An error: ArviZ knows no weights."""
+        raise ConfigError(_UNEQUAL.format("to_arviz()"))
+
+
+def stated(draws: Draws) -> Draws:
+    """Draws whose attributes say how many independent ones they are worth."""
+    return replace(draws, attributes=draws.attributes | {"effective_size": round(draws.effective_size(), 1)})
+
+
+_UNEQUAL = (
+    "runs with weights have no {}, because plain averages over them are wrong: .mean(f) weights them, .resample(key) "
+    "gives equally weighted draws, and .runs has the positions"
+)

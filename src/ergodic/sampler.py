@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from itertools import chain
+from typing import Any, Literal, Protocol, overload, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +17,15 @@ from jaxtyping import Array, PyTree
 
 from ._version import __version__
 from .certificate import Certificate
-from .draws import Draws
-from .protocols import Correlated, Fact, Method
+from .draws import Draws, WeightedDraws, stated
+from .protocols import Correlated, Fact, Independent, Method
 from .runtime.budget import Budget
-from .runtime.drawing import Kind, filled
+from .runtime.drawing import Columns, Kind, filled
 from .runtime.errors import ConfigError, DrawsWarning
 from .runtime.files import named_leaves
 from .runtime.ports import Port
 from .runtime.programs import Cost, Stopwatch
+from .runtime.resampling import Blocks
 from .runtime.sampler_files import write
 from .runtime.validation import positive_int
 from .target import Target
@@ -80,50 +83,85 @@ class Sampler:
     draws: Draws | None = None
     gathered: object = None
 
-    def sample(self, key: Array, n: int, *, chunk: int | None = None, progress: bool | None = None) -> Draws:
-        """Draw n times.
+    @overload
+    def sample(
+        self, key: Array, n: int, *, weighted: Literal[True], chunk: int | None = None, progress: bool | None = None
+    ) -> WeightedDraws: ...
+    @overload
+    def sample(
+        self, key: Array, n: int, *, weighted: bool = False, chunk: int | None = None, progress: bool | None = None
+    ) -> Draws: ...
+    def sample(
+        self, key: Array, n: int, *, weighted: bool = False, chunk: int | None = None, progress: bool | None = None
+    ) -> Draws:
+        """Draw n times; all draws count the same.
 
         Memory beside the output does not grow with n: ``chunk`` draws are made at a time. Draw i depends on the key, on
         i and on ``chunk`` alone, so asking for more draws does not change the first ones.
+
+        Where runs carry weights (an annealed chain, HAIS, Pathfinder) more runs are made than draws, a chunk or more,
+        and n draws are chosen from them, so that hardly any comes twice (`runtime/resampling.py`). Then they depend on
+        n too, `Draws.effective_size` is what they are worth, and their cost is that of all runs. ``weighted=True``
+        gives n runs with their weights instead, whose positions cannot be averaged by mistake.
         """
         n, key, method = positive_int(n, "n, the number of draws"), require_key(key), self.method
-        clock = Stopwatch()
+        clock, kind = Stopwatch(), self.drawn(weighted)
         size = method.chunk(self.target.dim, self.params) if chunk is None else positive_int(chunk, "chunk")
-        size = method.rows(n, size)
-        columns = filled(method.draw(self.target, self.params, key, n, size), n, size=size, progress=progress)
+        if kind is Kind.RESAMPLED and isinstance(method, Independent):
+            columns = self._resampled(method, key, n, size, progress)
+        else:
+            size = method.rows(n, size)
+            columns = filled(method.draw(self.target, self.params, key, n, size), n, size=size, progress=progress)
         warn_of_lost(columns.logdensity)
-        return Draws(
+        draws = (WeightedDraws if kind is Kind.WEIGHTED else Draws)(
             self.target,
             columns.position,
             columns.logdensity,
             columns.stats,
             columns.trace,
             clock.cost(*method.spent(self.params, columns, size)),
-            self.attributes(key),
-            method.kind(self.params),
+            self.attributes(key, kind),
+            kind,
             method.chains if isinstance(method, Correlated) else 1,
         )
+        return stated(draws) if kind is Kind.RESAMPLED else draws
+
+    def _resampled(self, method: Independent, key: Array, n: int, size: int, progress: bool | None) -> Columns:
+        """n draws out of weighted runs, of which the first chunk says how many it takes."""
+        (first,) = method.batches(self.target, self.params, key, 0, 1, size)
+        blocks = Blocks.of(first, n)
+        more = math.ceil(n / blocks.draws) * blocks.chunks - 1
+        runs = chain([first], method.batches(self.target, self.params, key, 1, more, size))
+        columns = filled(blocks.batches(runs, key), n, size=size, progress=progress)
+        return columns._replace(made=columns.batches * blocks.runs)
 
     @property
     def kind(self) -> Kind:
-        """What its draws are to one another."""
+        """What its runs are to one another."""
         return self.method.kind(self.params)
+
+    def drawn(self, weighted: bool) -> Kind:
+        """What draws are to one another: weighted ones are resampled, unless they are asked for with their weights."""
+        if weighted and self.kind is not Kind.WEIGHTED:
+            raise ConfigError(f"{self.method.name} has no weights here, its draws are {self.kind}: leave out weighted")
+        return Kind.RESAMPLED if self.kind is Kind.WEIGHTED and not weighted else self.kind
 
     @property
     def depth(self) -> int:
         """Gradients that one draw costs, one after the other."""
         return self.method.depth(self.params)
 
-    def attributes(self, key: Array) -> dict[str, Fact]:
+    def attributes(self, key: Array, kind: Kind | None = None) -> dict[str, Fact]:
         """Plain facts about draws made with this key: the method and its settings, seed, versions."""
+        kind = self.kind if kind is None else kind
         words = np.asarray(key if key.dtype == jnp.uint32 else jax.random.key_data(key)).ravel()
         seed = sum(int(word) << (32 * place) for place, word in enumerate(reversed(words)))
-        weighted: dict[str, Fact] = {"weighted_draws": True} if self.kind is Kind.WEIGHTED else {}
+        marked: dict[str, Fact] = {f"{kind}_draws": True} if kind in (Kind.WEIGHTED, Kind.RESAMPLED) else {}
         certificate = "none" if self.certificate is None else self.certificate.verdict
         return {
             "method": self.method.name,
-            "independent_draws": self.kind is Kind.INDEPENDENT,
-            **weighted,
+            "independent_draws": kind is Kind.INDEPENDENT,
+            **marked,
             **self.method.facts(self.params),
             "target": self.target.name,
             "seed": str(seed),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.adapters import files
 from ergodic.adapters.files import write_draws
 
 
@@ -63,10 +64,10 @@ def test_names_with_a_slash_have_a_dot_in_files(tmp_path):
 
 
 def test_raw_draws_survive_a_failed_conversion(draws, tmp_path, monkeypatch):
-    def fails(self, **choices):
+    def fails(draws, **choices):
         raise RuntimeError("conversion broke")
 
-    monkeypatch.setattr(eg.Draws, "to_arviz", fails)
+    monkeypatch.setattr(files, "to_inference_data", fails)
     for name in ("d.nc", "d.zarr"):
         with pytest.raises(eg.ConfigError, match=r"conversion broke.*kept in .*raw\.npz"):
             write_draws(draws, tmp_path / name)

@@ -1,6 +1,7 @@
 """Streaming draws to a Zarr store: what is in it, and that it is the same however often its writing was stopped."""
 
 import errno
+import math
 import os
 import signal
 import subprocess
@@ -81,18 +82,44 @@ def test_a_store_has_what_arviz_and_xarray_need(small, schools, tmp_path):
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["again.nc", "d.zarr"]
 
 
-def test_weighted_draws_keep_their_weights(small, tmp_path):
+def test_weighted_runs_keep_their_weights_where_they_are_asked_for(small, tmp_path):
     import zarr
 
     method = eg.HAIS(temperatures=10, pilots=2, initial_scale=2.0)
     sampler = method.fit(eg.targets.get("gaussian"), jax.random.key(0))
-    stream(sampler, jax.random.key(1), 200, tmp_path / "h.zarr")
-    draws = sampler.sample(jax.random.key(1), 200, chunk=CHUNK)
+    stream(sampler, jax.random.key(1), 200, tmp_path / "h.zarr", weighted=True)
+    draws = sampler.sample(jax.random.key(1), 200, chunk=CHUNK, weighted=True)
     stored = zarr.open_group(str(tmp_path / "h.zarr"), mode="r")["sample_stats/log_weight"][0]
     np.testing.assert_array_equal(stored, draws.stats["log_weight"])
     there, here = summarise_store(tmp_path / "h.zarr", sampler.target), draws.summary()
     np.testing.assert_allclose(there.mcse, here.mcse, rtol=1e-6)
     assert there.kind == "weighted" and str(there) == str(here)
+    with pytest.raises(eg.StorageError, match="weighted_draws"):
+        stream(sampler, jax.random.key(1), 300, tmp_path / "h.zarr")
+
+
+def test_resampled_draws_in_a_store_are_the_same_however_often_it_was_stopped(small, tmp_path):
+    """Blocks are whole in a file; the summary says what the draws are worth, in memory as in the store."""
+    import zarr
+
+    sampler = eg.HAIS(temperatures=10, pilots=2).fit(eg.targets.get("gaussian"), jax.random.key(0))
+    key = jax.random.key(1)
+    whole = stream(sampler, key, 300, tmp_path / "whole" / "d.zarr")
+    for n in (50, 128, 200, 300):
+        stream(sampler, key, n, tmp_path / "parts" / "d.zarr")
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    data = zarr.open_group(str(tmp_path / "whole" / "d.zarr"), mode="r")
+    assert "log_weight" not in data["sample_stats"] and data.attrs["resampled_draws"] == 1
+    assert ROWS % data.attrs["block"] == 0 and data.attrs["block_runs"] % CHUNK == 0
+    runs = CHUNK + math.ceil(300 / data.attrs["block"]) * data.attrs["block_runs"]
+    assert whole.cost.gradients == runs * sampler.depth
+    table, copies = summarise_store(tmp_path / "whole" / "d.zarr", sampler.target), data["sample_stats/copies"][0]
+    assert table.kind == "resampled" and table.ess[0] == pytest.approx(300 / copies.mean())
+    assert table.mcse[0] == pytest.approx(table.sd[0] / np.sqrt(table.ess[0]))
+    assert whole.some.kind == "resampled" and whole.some.effective_size() == pytest.approx(ROWS / copies[:ROWS].mean())
+    plain = eg.HEI(steps=2, leapfrogs=1).untuned(sampler.target, key)
+    with pytest.raises(eg.ConfigError, match="HEI has no weights here"):
+        stream(plain, key, 10, tmp_path / "no.zarr", weighted=True)
 
 
 class Killed(BaseException):

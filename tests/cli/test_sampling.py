@@ -52,13 +52,17 @@ def test_weighted_and_correlated_draws_say_what_they_are_worth(capsys, tmp_path)
     settings = ("-s", "temperatures=20", "-s", "pilots=2", "-s", "initial_scale=3")
     run(capsys, "fit", "gaussian", "--method", "hais", *settings, "-o", tmp_path / "h")
     _, out, _ = run(capsys, "sample", tmp_path / "h", "-n", 200, "-o", tmp_path / "h.nc")
-    assert "200 weighted draws" in out and "log Z" in out and "independent draws" in out
+    assert "200 resampled draws" in out and "log Z" not in out and "independent draws" in out
+    for name in ("w.nc", "w.zarr"):
+        _, out, _ = run(capsys, "sample", tmp_path / "h", "-n", 200, "--weighted", "-o", tmp_path / name)
+        assert "200 weighted draws" in out and "log Z" in out and "independent draws" in out
     run(capsys, "fit", "gaussian", "--method", "SGHMC", "-s", "burn_in=10", "-s", "thin=1", "-o", tmp_path / "s")
     for name in ("s.npz", "s.zarr"):
         _, out, _ = run(capsys, "sample", tmp_path / "s", "-n", 500, "-o", tmp_path / name)
         assert "500 correlated draws" in out and "worth" in out and "log Z" not in out
         assert ("made in memory" in out) == (name == "s.zarr")
     assert "--overwrite" in fails(capsys, "sample", tmp_path / "s", "-n", 500, "-o", tmp_path / "s.zarr")
+    assert "no weights here" in fails(capsys, "sample", tmp_path / "s", "--weighted", "-o", tmp_path / "w.nc")
 
 
 def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, monkeypatch):

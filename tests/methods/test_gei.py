@@ -242,7 +242,7 @@ def test_damage_is_a_storage_error(fits, tmp_path, change):
 
 
 def test_separate_modes_are_annealed_without_being_asked(three_modes):
-    draws = three_modes.sample(jax.random.key(1), DRAWS, progress=False)
+    draws = three_modes.sample(jax.random.key(1), DRAWS, weighted=True, progress=False)
     assert three_modes.params.schedule.beta is not None
     assert draws.kind == "weighted" and not draws.independent
     assert draws.attributes["annealed"] and draws.attributes["weighted_draws"]
@@ -251,7 +251,7 @@ def test_separate_modes_are_annealed_without_being_asked(three_modes):
 
 def test_separate_modes_have_their_weights_and_log_z_its_value(three_modes):
     """Delta-method z-scores of three shares and log Z: |z| < 4.5, probability of failure 3e-5 (fixed seed)."""
-    draws = three_modes.sample(jax.random.key(1), DRAWS, progress=False)
+    draws = three_modes.sample(jax.random.key(1), DRAWS, weighted=True, progress=False)
     nearest = np.argmin(((draws.unconstrained[:, None] - CENTRES[None]) ** 2).sum(axis=-1), axis=1)
     for mode, share in enumerate(WEIGHTS):
         inside = (nearest == mode).astype(float)
@@ -264,7 +264,7 @@ def test_separate_modes_have_their_weights_and_log_z_its_value(three_modes):
 def test_annealing_where_it_is_asked_for():
     target = eg.targets.get("laplace")
     sampler = eg.GEI(anneal=True, particles=256, certify=False).fit(target, jax.random.key(0), progress=False)
-    draws = sampler.sample(jax.random.key(1), 4000, progress=False)
+    draws = sampler.sample(jax.random.key(1), 4000, weighted=True, progress=False)
     assert draws.kind == "weighted" and sampler.certificate is None
     value, error = draws.log_z()
     assert abs(value - target.truth.log_z) < 4.5 * error < 0.3  # probability of failure 7e-6
@@ -284,7 +284,7 @@ def test_annealing_that_is_forbidden_is_not_done(three_modes):
 
 def test_log_z_of_a_plain_sampler_by_annealing_from_its_particles(fits):
     sampler = fits("gaussian")
-    draws = sampler.method.annealed(sampler, jax.random.key(2)).sample(jax.random.key(3), 4000, progress=False)
+    draws = sampler.method.annealed(sampler, jax.random.key(2)).sample(jax.random.key(3), 4000, weighted=True)
     value, error = draws.log_z()
     assert abs(value - sampler.target.truth.log_z) < 4.5 * error < 0.3  # probability of failure 7e-6
 

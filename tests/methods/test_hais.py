@@ -24,7 +24,7 @@ def test_log_z_of_gaussians(variant, dim):
     target = eg.Target(lambda x: -0.5 * jnp.sum(((x - 0.7) / scale) ** 2), like=jnp.zeros(dim))
     exact = 0.5 * dim * np.log(2 * np.pi) + float(jnp.sum(jnp.log(scale)))
     method = eg.HAIS(**{**VARIANTS[variant].__dict__, "initial_scale": 1.5})
-    draws = method.fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000)
+    draws = method.fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000, weighted=True)
     estimate, error = draws.log_z()
     assert error < 0.1
     assert abs(estimate - exact) < 4.5 * error
@@ -40,7 +40,7 @@ def test_log_z_of_the_six_targets(name):
     """Against quadrature, within 4.5 standard errors, failure probability 7e-6; E[log π*] likewise."""
     target = eg.targets.get(name)
     truth = target.require_truth()
-    draws = VARIANTS["full"].fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000)
+    draws = VARIANTS["full"].fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000, weighted=True)
     estimate, error = draws.log_z()
     assert error < 0.05
     assert abs(estimate - truth.log_z) < 4.5 * error
@@ -105,9 +105,10 @@ def test_schedules():
 def test_resampling_keeps_expectations():
     """Systematic resampling: the plain mean of the resampled is the weighted mean, within 4.5 standard errors."""
     target = eg.targets.get("ring")
-    draws = VARIANTS["full"].fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000)
+    draws = VARIANTS["full"].fit(target, jax.random.key(0)).sample(jax.random.key(1), 4000, weighted=True)
     plain = draws.resample(jax.random.key(2), 2000)
-    assert len(plain) == 2000 and "log_weight" not in plain.stats
+    assert len(plain) == 2000 and "log_weight" not in plain.stats and plain.kind == "resampled"
+    assert 1000 < plain.effective_size() <= 2000
     assert abs(plain.logdensity.mean() - draws.mean(draws.logdensity)) < 4.5 * draws.logdensity.std() / np.sqrt(2000)
     with pytest.raises(eg.ConfigError, match="no weights"):
         eg.MeanField(iterations=1).fit(target, jax.random.key(0)).sample(jax.random.key(1), 10).log_z()

@@ -20,7 +20,7 @@ def fitted():
 
 def test_weighted_moments_and_log_z_of_a_gaussian(fitted):
     """|error| < 5 standard errors of weighted means; log Z within 5 of its own."""
-    draws = fitted.sample(jax.random.key(1), 20_000, progress=False)
+    draws = fitted.sample(jax.random.key(1), 20_000, weighted=True, progress=False)
     truth = draws.target.require_truth()
     assert draws.kind == "weighted" and draws.effective_size() > 5_000
     x = draws.unconstrained.astype(np.float64)

@@ -79,7 +79,7 @@ def test_draws_say_what_they_are(fitted):
     name = fitted.method.name
     assert draws.independent == (name in INDEPENDENT)
     assert draws.attributes["method"] == name
-    assert draws.kind == ("independent" if name in INDEPENDENT else "weighted" if name in WEIGHTED else "correlated")
+    assert draws.kind == ("independent" if name in INDEPENDENT else "resampled" if name in WEIGHTED else "correlated")
     assert 0 < draws.effective_size() <= N * (1 if draws.kind != "correlated" else 5)  # antithetic chains may exceed n
     data = draws.to_arviz()
     assert data.posterior.attrs["independent_draws"] == int(draws.independent)

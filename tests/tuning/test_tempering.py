@@ -34,7 +34,7 @@ def annealed(target, around, key=0):
     """A schedule from one Gaussian around some positions, and draws along it."""
     initial, start_key = gaussian_around(around), jax.random.key(key)
     way = through_temperatures(target, AffineHMC(), GreedySettings(), initial, start_key, particles=PARTICLES)
-    return way, Sampler(target, eg.GEI(), params_of_tempered(way)).sample(jax.random.key(key + 1), DRAWS)
+    return way, Sampler(target, eg.GEI(), params_of_tempered(way)).sample(jax.random.key(key + 1), DRAWS, weighted=True)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likel
     than 50 million values and was not asked for.
     """
     model = draws.target.model
-    leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
+    leaves = jax.tree_util.tree_flatten_with_path(draws.runs)[0]
     values = {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
     ordered = [name for name in model.dims if name in values] + [name for name in values if name not in model.dims]
     attributes = _attributes(draws)

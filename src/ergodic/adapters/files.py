@@ -22,6 +22,7 @@ from ..runtime.errors import ConfigError, MissingExtra, StorageError
 from ..runtime.extras import installed
 from ..runtime.files import require_writable, write_atomically
 from ..target import leaf_name
+from .arviz import to_inference_data
 from .zarr_store import remove, sole_writer, work_folder
 
 if TYPE_CHECKING:
@@ -73,8 +74,11 @@ def write_draws(draws: Draws, path: Path) -> None:
 def inference_data(
     draws: Draws, *, predictive: bool | None = None, log_likelihood: bool | None = None
 ) -> InferenceData:
-    """What `Draws.to_arviz` gives, with names that files can have: a slash in a name would be a folder."""
-    data = draws.to_arviz(predictive=predictive, log_likelihood=log_likelihood)
+    """What `Draws.to_arviz` gives, with names that files can have: a slash in a name would be a folder.
+
+    Files can also have weighted runs, with their weights in ``sample_stats/log_weight``.
+    """
+    data = to_inference_data(draws, predictive=predictive, log_likelihood=log_likelihood)
     names = {str(name) for group in datasets(data).values() for name in (*group.variables, *group.dims)}
     slashed = {name: file_name(name) for name in names if "/" in name}
     return data.rename(slashed) if slashed else data
@@ -116,7 +120,7 @@ def _raw(draws: Draws) -> bytes:
         **{f"stats/{name}": column for name, column in draws.stats.items()},
     }
     if draws.target.constrain is not None:
-        leaves = jax.tree_util.tree_flatten_with_path(draws.position)[0]
+        leaves = jax.tree_util.tree_flatten_with_path(draws.runs)[0]
         arrays |= {f"position/{leaf_name(path)}": leaf for path, leaf in leaves}
     np.savez(buffer, **arrays)
     return buffer.getvalue()

@@ -1,14 +1,15 @@
 """Draws streamed to a Zarr store: bounded memory, and a run that was killed goes on with the draws it would have made.
 
 Draw i depends on the sampler, the key and i alone (drawing.py), so the store of n draws is the same, byte for byte,
-whether it was written at once, after a kill, or grown from fewer draws. What is in it:
+whether it was written at once, after a kill, or grown from fewer draws. Draws that are chosen from weighted runs are
+chosen block by block (runtime/resampling.py, with the bias that this has), and a file has whole blocks. What is in it:
 
     posterior       an array per constrained variable, (1, n, ...); dimensions and labels as `Draws.to_arviz` gives them
-    sample_stats    lp (log π*) and the draws' statistics: acceptance_rate, diverging, energy_error, log_weight, ...
+    sample_stats    lp (log π*) and the draws' statistics: acceptance_rate, diverging, energy_error, copies, ...
     observed_data, constant_data    where the target's model has them; predictions and log-likelihoods are not streamed
     attributes      those of `Draws.to_arviz` but for what a run took; the store itself has `Sampler.attributes` and
-                    sampler_sha256, chunk (draws simulated at a time), storage_chunk (draws per file): what a run
-                    that goes on must share
+                    sampler_sha256, chunk (draws simulated at a time), storage_chunk (draws per file), and of resampled
+                    draws block (draws chosen at a time) and block_runs: what a run that goes on must share
 
 Before a run goes on it draws the last chunk of the store again and compares: a log-density that has changed since, or
 another machine's rounding, is an error and not a seam in the file.
@@ -29,13 +30,14 @@ from jaxtyping import Array as Key
 from numpy.typing import ArrayLike
 
 from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
-from ..draws import Draws, constrained
+from ..draws import Draws, WeightedDraws, constrained
 from ..protocols import Independent
-from ..runtime.drawing import Batch, default_chunk
+from ..runtime.drawing import Batch, Kind, default_chunk
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.extras import require
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
+from ..runtime.resampling import Blocks
 from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
 from ..target import Target, leaf_name
@@ -50,7 +52,7 @@ else:
 
 _ROWS = 1 << 17  # draws per file: millions of draws are few files,
 _VALUES = 1 << 23  # and one file's draws fit in memory
-_PASSING = ("created_at", "sampling_time", "gradients")  # attributes of one run, not of the draws
+_PASSING = ("created_at", "sampling_time", "gradients", "effective_size")  # attributes of one run, not of the draws
 _LATER = ("certificate",)  # attributes that draws do not depend on
 
 
@@ -64,29 +66,68 @@ class Streamed(NamedTuple):
     cost: Cost
 
 
+class _Source(NamedTuple):
+    """Batches of ``size`` draws, each made from ``runs`` runs: batch i depends on the key and i alone."""
+
+    sampler: Sampler
+    method: Independent
+    key: Key
+    kind: Kind
+    size: int
+    runs: int
+    blocks: Blocks | None = None
+
+    @classmethod
+    def of(cls, sampler: Sampler, method: Independent, key: Key, kind: Kind) -> _Source:
+        """Batches of such draws; where they are resampled, the first chunk of runs says how many it takes."""
+        size, rows = chunks(sampler.target)
+        if kind is not Kind.RESAMPLED:
+            return cls(sampler, method, key, kind, size, size)
+        (first,) = method.batches(sampler.target, sampler.params, key, 0, 1, size)
+        blocks = Blocks.of(first, rows, whole=True)
+        return cls(sampler, method, key, kind, blocks.draws, blocks.runs, blocks)
+
+    def batches(self, start: int, count: int) -> Iterator[Batch]:
+        """Batches start, ..., start + count - 1."""
+        each, size = (1, self.size) if self.blocks is None else self.blocks[1:]
+        made = self.method.batches(self.sampler.target, self.sampler.params, self.key, start * each, count * each, size)
+        return made if self.blocks is None else self.blocks.batches(made, self.key, start)
+
+
 def stream(
-    sampler: Sampler, key: Key, n: int, path: str | Path, *, overwrite: bool = False, progress: bool | None = None
+    sampler: Sampler,
+    key: Key,
+    n: int,
+    path: str | Path,
+    *,
+    weighted: bool = False,
+    overwrite: bool = False,
+    progress: bool | None = None,
 ) -> Streamed:
-    """Write n draws to the store at ``path``, going on from the draws that an earlier run left there."""
-    n = positive_int(n, "n, the number of draws")
-    method = sampler.method
-    if not isinstance(method, Independent):
+    """Write n draws to the store at ``path``, going on from the draws that an earlier run left there.
+
+    They are equally weighted; with ``weighted``, runs with their weights in ``sample_stats/log_weight``.
+    """
+    n, key = positive_int(n, "n, the number of draws"), require_key(key)
+    if not isinstance(sampler.method, Independent):
         raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
-    path, settings = Path(path), _settings(sampler, require_key(key))
     clock = Stopwatch()
+    source = _Source.of(sampler, sampler.method, key, sampler.drawn(weighted))
+    path, settings = Path(path), _settings(source)
     try:
         with sole_writer(path):
             if overwrite or (path.is_dir() and not any(path.iterdir())):
                 remove(path)
             before = _there_already(path, settings, n) if path.exists() else 0
-            some = _write(sampler, method, key, n, path, before, settings, progress) if before < n else None
+            some = _write(source, n, path, before, settings, progress) if before < n else None
     except OSError as error:
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
-    (size, rows), depth = chunks(sampler.target), sampler.depth
-    drawn = -(-n // size) * size - before // rows * rows
-    return Streamed(before, some, clock.cost(drawn * depth if some is not None else 0, depth))
+    rows, size, depth = chunks(sampler.target)[1], source.size, sampler.depth
+    drawn = (-(-n // size) - before // rows * rows // size) * source.runs if some is not None else 0
+    drawn += 0 if source.blocks is None else source.blocks.size  # the first chunk, which said how many runs it takes
+    return Streamed(before, some, clock.cost(drawn * depth, depth))
 
 
 def chunks(target: Target) -> tuple[int, int]:
@@ -104,28 +145,30 @@ def summarise_store(path: Path, target: Target, rows: int | None = 30) -> Summar
     data = zarr.open_group(str(path), mode="r")
     leaves = jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]
     arrays = [data[f"posterior/{file_name(leaf_name(path))}"] for path, _ in leaves] + [data["sample_stats/lp"]]
-    weights = data["sample_stats/log_weight"] if "log_weight" in data["sample_stats"] else None
+    stats = data["sample_stats"]
+    weights, chosen, step = stats.get("log_weight"), stats.get("copies"), arrays[-1].chunks[1]
+    copies = None if chosen is None else sum(float(np.sum(chosen[0, at : at + step])) for at in range(0, n, step)) / n
 
     def parts() -> Iterator[Part]:
-        step = arrays[-1].chunks[1]
         for at in range(0, n, step):
             chosen = (0, slice(at, min(at + step, n)))
             columns = [np.asarray(array[chosen]).reshape(min(step, n - at), -1) for array in arrays]
             yield Part(np.concatenate(columns, axis=1), None if weights is None else np.asarray(weights[chosen]))
 
-    return summarise([*coordinate_names(target), "log π*"], parts(), n, rows)
+    return summarise([*coordinate_names(target), "log π*"], parts(), n, rows, copies)
 
 
-def _settings(sampler: Sampler, key: Key) -> Attributes:
+def _settings(source: _Source) -> Attributes:
     """What the draws depend on, as plain attributes: two runs that agree in these make the same draws."""
-    size, rows = chunks(sampler.target)
+    sampler, (size, rows) = source.sampler, chunks(source.sampler.target)
     digest = hashlib.sha256(json.dumps([sampler.method.name, sampler.method.settings()], sort_keys=True).encode())
     for path, leaf in jax.tree_util.tree_flatten_with_path(sampler.params)[0]:
         array = np.asarray(leaf)
         digest.update(f"{leaf_name(path)}:{array.dtype}:{array.shape};".encode())
         digest.update(array.tobytes())
-    attributes = {name: plain(value) for name, value in sampler.attributes(key).items()}
-    return {**attributes, "sampler_sha256": digest.hexdigest(), "chunk": size, "storage_chunk": rows}
+    attributes = {name: plain(value) for name, value in sampler.attributes(source.key, source.kind).items()}
+    blocks = {} if source.blocks is None else {"block": source.size, "block_runs": source.runs}
+    return {**attributes, "sampler_sha256": digest.hexdigest(), "chunk": size, "storage_chunk": rows, **blocks}
 
 
 def _there_already(path: Path, settings: Attributes, n: int) -> int:
@@ -141,23 +184,14 @@ def _there_already(path: Path, settings: Attributes, n: int) -> int:
     return there
 
 
-def _write(
-    sampler: Sampler,
-    method: Independent,
-    key: Key,
-    n: int,
-    path: Path,
-    before: int,
-    settings: Attributes,
-    progress: bool | None,
-) -> Draws:
-    target, (size, rows) = sampler.target, chunks(sampler.target)
+def _write(source: _Source, n: int, path: Path, before: int, settings: Attributes, progress: bool | None) -> Draws:
+    target, size, rows = source.sampler.target, source.size, chunks(source.sampler.target)[1]
     if before:
         last = (before - 1) // size
-        (batch,) = method.batches(target, sampler.params, key, last, 1, size)
+        (batch,) = source.batches(last, 1)
         _require_same(path, _columns(target, batch), last * size, before)
     first = before // rows
-    made = method.batches(target, sampler.params, key, first * rows // size, -(-n // size) - first * rows // size, size)
+    made = source.batches(first * rows // size, -(-n // size) - first * rows // size)
     some: Draws | None = None
     with Progress("sampling", n, enabled=progress) as bar:
         bar.advance(by=first * rows)
@@ -171,7 +205,7 @@ def _write(
             columns = _joined(named, end - begin)
             columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(begin, end)
             if some is None:
-                some = _draws(sampler, key, taken, end - begin)
+                some = _draws(source, taken, end - begin)
                 store = _store(path, some, columns, settings)
             store.grow(part, columns, end)
     assert some is not None
@@ -191,13 +225,13 @@ def _joined(parts: Sequence[Mapping[str, ArrayLike]], count: int) -> dict[str, n
     return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}
 
 
-def _draws(sampler: Sampler, key: Key, made: list[Batch], count: int) -> Draws:
+def _draws(source: _Source, made: list[Batch], count: int) -> Draws:
     stats = _joined([batch.stats for batch in made], count)
     trace = {name: np.mean([batch.trace[name] for batch in made], axis=0) for name in made[0].trace}
     position, logdensity = (np.concatenate(parts)[:count] for parts in zip(*(batch[:2] for batch in made), strict=True))
-    return Draws(
-        sampler.target, position, logdensity, stats, trace, attributes=sampler.attributes(key), kind=sampler.kind
-    )
+    facts = source.sampler.attributes(source.key, source.kind)
+    draws = WeightedDraws if source.kind is Kind.WEIGHTED else Draws
+    return draws(source.sampler.target, position, logdensity, stats, trace, attributes=facts, kind=source.kind)
 
 
 def _require_same(path: Path, columns: dict[str, np.ndarray], begin: int, end: int) -> None:

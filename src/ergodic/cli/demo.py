@@ -59,7 +59,7 @@ class Run(NamedTuple):
     row: Row
     sampler: Sampler
     ours: Float[np.ndarray, "n 2"]
-    """Our draws, resampled where they were weighted."""
+    """Our draws."""
     exact: Float[np.ndarray, "n 2"]
     """As many exact draws."""
 
@@ -77,13 +77,12 @@ def measure(method: GEI, draws: int, seed: int, names: Sequence[str] = PAPER_SIX
         sampler = fit(target, fit_key, method, progress=False)
         ours = sampler.sample(sample_key, draws, progress=False)
         exact = target.draw_exact(exact_key, draws)
-        shown = ours.resample(floor_key, draws) if ours.kind == "weighted" else ours
         row = Row(
             target=name,
             letter=SYNTHETIC[name].letter,
             estimate=-float(ours.mean(ours.logdensity)),
             exact=-target.require_truth().expected_logdensity,
-            distance=sliced_wasserstein(shown.unconstrained, exact),
+            distance=sliced_wasserstein(ours.unconstrained, exact),
             floor=noise_floor(target.draw_exact, floor_key, draws),
             verdict="none" if sampler.certificate is None else sampler.certificate.verdict,
             kind=str(ours.kind),
@@ -93,7 +92,7 @@ def measure(method: GEI, draws: int, seed: int, names: Sequence[str] = PAPER_SIX
             sampling_seconds=ours.cost.run_seconds,
             draws_per_second=draws / ours.cost.run_seconds,
         )
-        yield Run(row, sampler, shown.unconstrained, exact)
+        yield Run(row, sampler, ours.unconstrained, exact)
 
 
 def demo(
@@ -119,7 +118,7 @@ def demo(
     console.print(_table([run.row for run in runs]))
     say(
         "SW: sliced Wasserstein distance to exact draws; floor: between two exact samples.\n"
-        "Depth: gradients per draw, one after the other. Weighted draws were annealed: modes are separate there.\n"
+        "Depth: gradients per draw, one after the other. Resampled draws were annealed: modes are separate there.\n"
     )
     files = {"results": _write(out, method, draws, seed, [run.row for run in runs])}
     for illustrate in ILLUSTRATORS:

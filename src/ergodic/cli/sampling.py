@@ -46,6 +46,9 @@ def sample(
     dim: Dim = None,
     seed: Seed = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start a .zarr store anew.")] = False,
+    weighted: Annotated[
+        bool, typer.Option("--weighted", help="Runs with their weights, where a method has them (sample_stats).")
+    ] = False,
 ) -> None:
     """Draw from a saved sampler."""
     positive_int(n, "-n, the number of draws,")
@@ -53,7 +56,7 @@ def sample(
     require_place(out)
     sampler = open_sampler(file, model, dim)
     if out.suffix == ".zarr" and isinstance(sampler.method, Independent):
-        _stream(sampler, key_of(seed), n, out, overwrite)
+        _stream(sampler, key_of(seed), n, out, overwrite, weighted)
     else:
         if out.suffix == ".zarr" and out.exists() and not overwrite:
             raise ConfigError(f"{out} is there already; name another file, or --overwrite it")
@@ -61,7 +64,7 @@ def sample(
             say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DrawsWarning)  # said below
-            draws = sampler.sample(key_of(seed), n)
+            draws = sampler.sample(key_of(seed), n, weighted=weighted)
             write_draws(draws, out)
         say(f"{n:,} {draws.kind} draws of '{draws.target.name}' {_took(draws.cost)}")
         say(str(draws.summary(_ROWS)))
@@ -70,9 +73,9 @@ def sample(
     say(f"saved {out}" + (f" (open it with {_OPEN})" if out.suffix == ".zarr" else ""))
 
 
-def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool) -> None:
+def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool) -> None:
     try:
-        before, some, cost = stream(sampler, key, n, out, overwrite=overwrite)
+        before, some, cost = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite)
     except KeyboardInterrupt:
         if out.exists():
             warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")
@@ -93,7 +96,7 @@ def _took(cost: Cost) -> str:
 
 def _describe(draws: Draws, which: str = "") -> None:
     """Say the averages that are not in the table, and warn of what speaks against the draws."""
-    columns = {name: column for name, column in draws.stats.items() if name != "log_weight"}
+    columns = {name: column for name, column in draws.stats.items() if name not in ("log_weight", "copies")}
     averages = [f"E[log π*] {draws.mean(draws.logdensity):.5g}", *(f"{k} {v.mean():.3g}" for k, v in columns.items())]
     if not draws.independent:
         averages.append(f"worth {draws.effective_size():,.0f} independent draws")

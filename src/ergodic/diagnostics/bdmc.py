@@ -39,7 +39,7 @@ def sandwich(sampler: Sampler, key: Array, exact: np.ndarray) -> Sandwich:
     if not isinstance(sampler.method, Bidirectional):
         raise ConfigError(f"bidirectional Monte Carlo needs a HAIS sampler, not {sampler.method.name}")
     forward_key, backward_key = jax.random.split(key)
-    lower, lower_error = sampler.sample(forward_key, len(exact), progress=False).log_z()
+    lower, lower_error = sampler.sample(forward_key, len(exact), weighted=True, progress=False).log_z()
     positions = jnp.asarray(exact, sampler.target.dtype)
     program = compiled(_backward, (sampler.method, sampler.target.density), sampler.params, positions, backward_key)
     log_weight = np.asarray(program(sampler.params, positions, backward_key), np.float64)

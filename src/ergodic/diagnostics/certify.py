@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..certificate import Certificate, Finding
+from ..draws import WeightedDraws
 from ..protocols import Annealable, Chained
 from ..runtime.budget import Budget
 from ..runtime.drawing import Kind
@@ -99,6 +100,10 @@ def certify(
     if evidence:
         found += _evidence(sampler, jax.random.fold_in(key, _EVIDENCE), seen)
     sampler.gathered, sampler.draws = seen, seen.draws
+    if isinstance(seen.draws, WeightedDraws):
+        sampler.draws = seen.draws.resample(
+            jax.random.fold_in(key, _EVIDENCE), max(1, int(seen.draws.effective_size()))
+        )
     cost = clock.cost(seen.gradients - spent, seen.depth)
     went_on = before is not None and spent > 0
     cost = before.cost + cost if went_on and before is not None else cost
@@ -299,7 +304,7 @@ def _other_initials(case: _Case, method: Annealable) -> list[Finding]:
         params = method.elsewhere(sampler.params, shift, factor)
         other = Sampler(sampler.target, method, params)
         run_key, pick_key = jax.random.split(jax.random.fold_in(key, index))
-        fresh = other.sample(run_key, 2 * half, progress=False)
+        fresh = other.sample(run_key, 2 * half, weighted=True, progress=False)
         positions, logdensity = separate(fresh, pick_key)
         seen.gradients += fresh.cost.gradients
         name, worth = f"start: {name}", fresh.effective_size() / len(fresh)

@@ -83,7 +83,7 @@ def _by_weights(sampler: Sampler, method: Annealable, key: Array, particles: int
     """The estimates from independent weighted draws; errors by the delta method, one influence per draw."""
     clock = Stopwatch()
     annealed = method.annealed(sampler, jax.random.fold_in(key, 0))
-    draws = annealed.sample(jax.random.fold_in(key, 1), particles, progress=False)
+    draws = annealed.sample(jax.random.fold_in(key, 1), particles, weighted=True, progress=False)
     log_z, error = draws.log_z()
     share = draws.weights * len(draws)
     value = np.where(share > 0, draws.logdensity, 0).astype(np.float64)

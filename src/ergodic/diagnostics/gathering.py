@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..charts.fitting import identity
-from ..draws import Draws
+from ..draws import Draws, WeightedDraws
 from ..protocols import Chained
 from ..runtime.drawing import Kind
 from ..runtime.errors import DrawsWarning
@@ -68,7 +68,8 @@ class Gathered:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DrawsWarning)  # a finding says it
             size = self.rows if self.sampler.kind is Kind.INDEPENDENT else None
-            fresh = self.sampler.sample(jax.random.fold_in(key, _DRAW), n, chunk=size, progress=False)
+            draw_key, weighted = jax.random.fold_in(key, _DRAW), self.sampler.kind is Kind.WEIGHTED
+            fresh = self.sampler.sample(draw_key, n, chunk=size, weighted=weighted, progress=False)
         self.draws = fresh if self.draws is None else self.draws.joined(fresh)
         self.drawing += fresh.cost.gradients
         self.depth = max(self.depth, fresh.cost.depth)
@@ -180,7 +181,7 @@ def separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:
     if draws.independent:
         return draws.unconstrained, draws.logdensity
     worth = max(1, int(draws.effective_size()))
-    if draws.kind is Kind.WEIGHTED:
+    if isinstance(draws, WeightedDraws):
         chosen = draws.resample(key, max(1, worth // _SEPARATE))  # few, so that hardly any comes twice
         return chosen.unconstrained, chosen.logdensity
     every = max(1, math.ceil(2 * len(draws) / worth))  # products of coordinates forget more slowly than they do

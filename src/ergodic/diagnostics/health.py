@@ -9,6 +9,7 @@ import numpy as np
 
 from ..certificate import Finding
 from ..draws import Draws
+from ..runtime.drawing import Kind
 
 if TYPE_CHECKING:
     from ..sampler import Sampler
@@ -23,6 +24,8 @@ _DIVERGING = 0.01
 def worries(draws: Draws) -> list[str]:
     """Sentences about non-finite draws, divergences, dead transitions and a chain that has not settled."""
     found = [finding.words for finding in draw_findings(draws) if finding.verdict != "passed"]
+    if draws.kind is Kind.RESAMPLED and (worth := draws.effective_size()) < len(draws) / 2:
+        found.append(f"the draws are worth only {worth:,.0f}, because few runs carry most of the weight and come often")
     curve = draws.trace.get("expected_logdensity", np.ones(0))
     if curve.size >= 4:
         inside = draws.logdensity[np.isfinite(draws.logdensity)].astype(np.float64)

@@ -3,6 +3,7 @@
 The error of a mean is that of the draws' kind:
 
     independent    sd/√n exactly, and each draw counts as one
+    resampled      sd/√n', of n' independent draws that they are worth
     weighted       √Σ w²(x - mean)² / Σ w, of self-normalised importance sampling; (Σw)²/Σw² draws (Kish)
     correlated     ArviZ's mcse of the mean and bulk effective sample size
 """
@@ -88,6 +89,7 @@ class Summary:
     def _notes(self) -> Iterator[str]:
         errors = {
             Kind.INDEPENDENT: "the Monte Carlo error of a mean is sd/√n exactly; bias is what certify looks for",
+            Kind.RESAMPLED: f"chosen from weighted runs, and worth {self.ess[-1]:,.0f} independent draws",
             Kind.WEIGHTED: "errors are of self-normalised importance sampling, ess by Kish",
             Kind.CORRELATED: "error and ess estimated by ArviZ along the chains",
         }
@@ -101,8 +103,13 @@ class Summary:
         yield from (f"warning: {worry}" for worry in self.worries)
 
 
-def summarise(names: Sequence[str], parts: Iterable[Part], n: int, rows: int | None = 30) -> Summary:
-    """The summary of n independent draws that come in parts, with weights or without."""
+def summarise(
+    names: Sequence[str], parts: Iterable[Part], n: int, rows: int | None = 30, copies: float | None = None
+) -> Summary:
+    """The summary of n draws that come in parts, with weights or without.
+
+    ``copies`` is for resampled draws: how often the run of a draw comes among them, on average over draws.
+    """
     sums, kept = _Sums(), []
     thinned = max(1, -(-n * len(names) // _KEPT))
     for part in parts:
@@ -111,13 +118,15 @@ def summarise(names: Sequence[str], parts: Iterable[Part], n: int, rows: int | N
     mean, sd, mcse, ess = sums.results()
     low, middle, high = _quantiles(kept)
     kind = Kind.WEIGHTED if sums.weighted else Kind.INDEPENDENT
+    if copies is not None:
+        kind, mcse, ess = Kind.RESAMPLED, mcse * np.sqrt(copies), ess / copies
     return Summary(tuple(names), mean, sd, low, middle, high, mcse, ess, n, n - sums.count, kind, thinned, rows)
 
 
 @summarising.provide
 def summarise_draws(draws: Draws, rows: int | None) -> Summary:
     """The summary of draws in memory, with what should worry about them at first sight."""
-    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.position)]
+    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.runs)]
     leaves.append(draws.logdensity[:, None])
     names = [*coordinate_names(draws.target), "log π*"]
     log_weight = draws.stats.get("log_weight")
@@ -128,7 +137,8 @@ def summarise_draws(draws: Draws, rows: int | None) -> Summary:
             columns = np.concatenate([leaf[at : at + step] for leaf in leaves], axis=1)
             yield Part(columns, None if log_weight is None else log_weight[at : at + step])
 
-    summary = summarise(names, parts(), len(draws), rows)
+    copies = float(np.mean(draws.stats["copies"])) if draws.kind is Kind.RESAMPLED else None
+    summary = summarise(names, parts(), len(draws), rows, copies)
     summary = replace(summary, kind=draws.kind, worries=tuple(worries(draws)))
     if draws.kind is not Kind.CORRELATED:
         return summary

@@ -28,6 +28,8 @@ class Kind(StrEnum):
     """Each draw comes from a run of its own."""
     WEIGHTED = "weighted"
     """Each comes from a run of its own and counts by its weight."""
+    RESAMPLED = "resampled"
+    """Each counts the same; they were chosen from weighted runs."""
     CORRELATED = "correlated"
     """Draws follow one another along chains."""
 

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ergodic.draws import Draws
+from ergodic.draws import Draws, WeightedDraws
 from ergodic.methods import GEI, HEI, LAPS, MEADS, NUTS, ChEES, Pathfinder
 from ergodic.protocols import Correlated
 from ergodic.runtime.arviz import ess
@@ -114,7 +114,7 @@ def measure(
     weights = draws.weights if draws.kind == "weighted" else None
     x = draws.unconstrained if weights is not None else draws.unconstrained[: worth.for_effective(wanted)]
     bias = squared_bias(target, x, weights, yardstick.moments)
-    shown = draws.resample(resample_key, wanted).unconstrained if weights is not None else x
+    shown = draws.resample(resample_key, wanted).unconstrained if isinstance(draws, WeightedDraws) else x
     part = worth.for_effective(wanted) / len(draws)
     certificate = sampler.certificate if isinstance(sampler, Sampler) else None
     return {
@@ -176,14 +176,14 @@ def _draw(sampler: Sampler | Running, key: Array, wanted: int, seconds: float) -
     chains = method.chains if isinstance(method, Correlated | NumPyroNUTS | NutpieNUTS) else None
     block = wanted if chains is None else max(_PROBE, _PROBE_STEPS * chains)
     chunk = None if chains is None else block
-    draws = sampler.sample(key, block, chunk=chunk, progress=False)
+    draws = _sample(sampler, key, block, chunk)
     compiling, spent = draws.cost.compile_seconds, draws.cost.run_seconds
     most = max(block, _VALUES // sampler.target.dim)
     if draws.independent:
         longer = min(SIZES[-1], most)
         if spent * longer / block > seconds or longer <= block:
             return Worth(draws, float(len(draws)), compiling)
-        long = sampler.sample(key, longer, chunk=chunk, progress=False).cost
+        long = _sample(sampler, key, longer, chunk).cost
         return Worth(draws, float(len(draws)), compiling + long.compile_seconds, (longer, long.run_seconds))
     effective = _effective(draws)
     while effective < wanted:
@@ -191,10 +191,17 @@ def _draw(sampler: Sampler | Running, key: Array, wanted: int, seconds: float) -
         n = int(min(1.15 * len(draws) * wanted / max(effective, 1.0), 32 * len(draws), seconds / rate, most))
         if n < 1.1 * len(draws):
             break
-        draws = sampler.sample(key, n, chunk=chunk, progress=False)
+        draws = _sample(sampler, key, n, chunk)
         compiling += draws.cost.compile_seconds
         effective = _effective(draws)
     return Worth(draws, effective, compiling)
+
+
+def _sample(sampler: Sampler | Running, key: Array, n: int, chunk: int | None) -> Draws:
+    """Draws as the sampler makes them, with weights where it gives them: effective draws are counted here."""
+    if isinstance(sampler, Sampler) and sampler.kind == "weighted":
+        return sampler.sample(key, n, weighted=True, chunk=chunk, progress=False)
+    return sampler.sample(key, n, chunk=chunk, progress=False)
 
 
 def _effective(draws: Draws) -> float:

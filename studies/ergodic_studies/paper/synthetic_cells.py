@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from ergodic import targets
+from ergodic.draws import WeightedDraws
 from ergodic.methods import GHMC, HAIS, HEI, HVI, LAPS, NUTS, MeanField, Rejection
 from ergodic.statistics.wasserstein import sliced_wasserstein
 
@@ -72,9 +73,9 @@ class Trial:
         key = jax.random.fold_in(jax.random.key(self.seed), name)
         fit_key, sample_key, exact_key, resample_key = jax.random.split(key, 4)
         sampler = self.method.fit(target, fit_key, progress=None)
-        draws = sampler.sample(sample_key, self.draws, progress=None)
+        draws = sampler.sample(sample_key, self.draws, weighted=sampler.kind == "weighted", progress=None)
         size = min(COMPARED, self.draws)
-        shown = draws.resample(resample_key, size) if draws.kind == "weighted" else draws
+        shown = draws.resample(resample_key, size) if isinstance(draws, WeightedDraws) else draws
         thinned = shown.unconstrained[np.linspace(0, len(shown) - 1, size).astype(int)]
         record = {f"record/{name}": sampler.record[name] for name in ("objective", "final") if name in sampler.record}
         trace = {f"trace/{name}": curve for name, curve in draws.trace.items()}
