@@ -235,14 +235,19 @@ def test_settings_are_refused():
 
 
 def test_a_draw_depends_on_the_key_its_member_and_its_place_alone():
-    """However many draws, and members beside it, are asked for; and as a member's own sampler draws, to rounding."""
+    """However many draws, and members beside it, are asked for; a member's own sampler has the same distribution.
+
+    |z| < 5 for two means of two members each: fails with probability 2e-6.
+    """
     samplers = eg.fit_many(family(), KEY)
     some, more = (samplers.sample(jax.random.key(5), n, chunk=20) for n in (30, 50))
     np.testing.assert_array_equal(some.unconstrained, more.unconstrained[:, :30])
     for member in (0, 4):
-        own = samplers[member].sample(jax.random.fold_in(jax.random.key(5), member), 50, chunk=20)
-        np.testing.assert_allclose(own.unconstrained, more.unconstrained[member], rtol=2e-3, atol=2e-3)
-        assert own.kind == more[member].kind == "independent"
+        own = samplers[member].sample(jax.random.key(7), 2_000).unconstrained
+        many = samplers.sample(jax.random.key(6), 2_000)[member].unconstrained
+        error = np.sqrt((own.var(axis=0) + many.var(axis=0)) / 2_000)
+        assert np.abs((own.mean(axis=0) - many.mean(axis=0)) / error).max() < 5
+        assert samplers[member].kind == more[member].kind == "independent"
 
 
 def test_a_familys_walk_is_capped_as_a_targets_is():

@@ -167,7 +167,7 @@ def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 @certifying.provide
 def _certify(
-    sampler: Sampler, key: Array, *, draws: int | None, level: float, evidence: bool, budget: Budget | None
+    sampler: Sampler, key: Array, *, draws: int | None, level: float, evidence: bool, budget: float | Budget | None
 ) -> Certificate:
     from .diagnostics.certify import certify  # SciPy's statistics take a while to import
 

@@ -43,7 +43,7 @@ class Certifies(Protocol):
         draws: int | None,
         level: float,
         evidence: bool,
-        budget: Budget | None,
+        budget: float | Budget | None,
     ) -> Certificate:
         """Evidence on fresh draws of a sampler."""
         ...
@@ -192,8 +192,7 @@ class Sampler:
           budget: seconds that it may take. None: as long as tuning took, or a second; without limit, where ``draws``
             are given.
         """
-        seconds = Budget(budget) if isinstance(budget, int | float) else budget
-        found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence, budget=seconds)
+        found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence, budget=budget)
         self.certificate = found
         return found
 

@@ -22,7 +22,7 @@ def fitted(tmp_path):
 def test_certify_prints_the_findings_keeps_the_verdict_and_says_it_by_its_exit_code(fitted, capsys):
     assert run("certify", str(fitted), "-n", "1500") == 3  # two steps of an untuned chain: far from the target
     out = capsys.readouterr().out
-    assert "✗  stationarity" in out and "certificate: failed" in out and "try:" in out
+    assert "✗  stray draws" in out and "certificate: failed" in out and "try:" in out
     assert run("sample", str(fitted), "-n", "100", "-o", str(fitted.with_suffix(".npz"))) == 0
     assert "certificate: failed" in capsys.readouterr().out
 

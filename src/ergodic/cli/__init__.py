@@ -9,8 +9,10 @@ from typing import Annotated, cast
 import typer
 
 from .._version import __version__
+from ..runtime.data_files import cache_folder
 from ..runtime.errors import ErgodicError
 from ..runtime.extras import explained
+from ..runtime.programs import keep_programs
 from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling
 from .console import say
 
@@ -78,6 +80,7 @@ def options(
     ] = False,
 ) -> None:
     """Independent, low-bias draws from an unnormalised log-density: short, tuned chains of HMC."""
+    keep_programs(cache_folder() / "programs")
 
 
 def main(argv: list[str] | None = None) -> None:

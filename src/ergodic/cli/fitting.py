@@ -31,12 +31,15 @@ def fit(
     ] = None,
     dim: Dim = None,
     seed: Seed = 0,
+    max_seconds: Annotated[float | None, typer.Option(help="How long it may take; the best so far is saved.")] = None,
+    max_gradients: Annotated[float | None, typer.Option(help="How many gradients it may spend.")] = None,
 ) -> None:
     """Tune a method to a target and save the sampler."""
     configured = configure(get(method), settings or [])
     require_writable(out)
     target, source = resolve(model, dim)
-    sampler = replace(fit_sampler(target, key_of(seed), configured), source=source)
+    sampler = fit_sampler(target, key_of(seed), configured, max_seconds=max_seconds, max_gradients=max_gradients)
+    sampler = replace(sampler, source=source)
     sampler.save(out)
     cost = sampler.cost
     say(

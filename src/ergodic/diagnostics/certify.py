@@ -49,8 +49,8 @@ DRAWS = 10_240
 FLOOR = 1.0
 """Seconds that a certificate may always take."""
 _FIRST = 512
-_HASTE = 2.0
-"""The first stage that has all tests may take as many times what there is: without it there is no verdict."""
+_HASTE = 10.0
+"""The first stage that has all tests may take as many times the allowance: without it there is no verdict."""
 _KERNEL_DRAWS = 1000
 _UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
 _FORGOTTEN = 1.15
@@ -83,20 +83,24 @@ def certify(
     draws: int | None = None,
     level: float = 0.02,
     evidence: bool = False,
-    budget: Budget | None = None,
+    budget: float | Budget | None = None,
 ) -> Certificate:
-    """Look at fresh draws of a sampler, beside those that were looked at before; see `Sampler.certify`."""
+    """Look at fresh draws of a sampler, beside those that were looked at before; see `Sampler.certify`.
+
+    A budget in seconds is all that counts. One that a fit hands on is a limit beside the allowance.
+    """
     wanted = DRAWS if draws is None else positive_int(draws, "draws")
     if wanted < 100:
         raise ConfigError(f"draws={draws} are too few to certify anything; use {LEAST:,} or more")
     if not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, not {level}")
     clock, before = Stopwatch(), sampler.certificate
-    if budget is None:
-        budget = Budget() if draws is not None else allowance(sampler)
+    free = draws is not None or isinstance(budget, int | float)
+    allowed = math.inf if free else allowance(sampler)
+    budget = Budget() if budget is None else Budget(budget) if isinstance(budget, int | float) else budget
     seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
     spent = seen.gradients
-    found = _staged(seen, key, wanted, level, budget)
+    found = _staged(seen, key, wanted, level, budget, budget.within(allowed))
     if evidence:
         found += _evidence(sampler, jax.random.fold_in(key, _EVIDENCE), seen)
     sampler.gathered, sampler.draws = seen, seen.draws
@@ -111,19 +115,20 @@ def certify(
     return Certificate(tuple(found), looked, level, cost, seen.drawing)
 
 
-def allowance(sampler: Sampler) -> Budget:
-    """What a certificate may take by default: as long as tuning and compiling did, or a second."""
-    return Budget(max(FLOOR, sampler.cost.run_seconds + sampler.cost.compile_seconds))
+def allowance(sampler: Sampler) -> float:
+    """Seconds that a certificate may take by default: as many as tuning and compiling did, or one."""
+    return max(FLOOR, sampler.cost.run_seconds + sampler.cost.compile_seconds)
 
 
-def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget) -> list[Finding]:
+def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: Budget) -> list[Finding]:
     """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent."""
     found: list[Finding] = []
     clock, before, complete = Stopwatch(), seen.gradients, False
-    for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, budget)):
+    for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
         price, spent = seen.price(total, whole), seen.gradients - before
         seconds = price * clock.cost(0, 0).run_seconds / spent if spent else 0.0
-        short = seconds > (1 if complete else _HASTE) * budget.seconds() or price > budget.gradients()
+        patience = 1 if complete else _HASTE
+        short = seconds > min(patience * allowed.seconds(), budget.seconds()) or price > budget.gradients()
         if found and (short or budget.over()):
             return found if complete else [*found, _cut(seen)]
         so_far, already = seen.gradients, 0 if seen.draws is None else len(seen.draws)

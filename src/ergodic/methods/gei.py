@@ -31,6 +31,7 @@ from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, diagonal
 from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC
+from ..kernels.ensemble import Ensemble
 from ..protocols import Annealable, Budgeted, Fact, Familial, Shapes
 from ..runtime.budget import Budget
 from ..runtime.drawing import Batch, Kind, ahead
@@ -140,9 +141,7 @@ class GEI(Annealable, Familial, Budgeted):
         particles, target = self.particles, way.members[0]
         while True:
             started = way.started([self.starts(target)[-1]], generator(key), particles)  # compiles
-            watch = Stopwatch()
-            jax.device_get(way.evaluated(started.position, way.plain(particles)).logdensity)
-            budget.pace = watch.cost(0, 0).run_seconds
+            budget.pace = min(_seconds(way, started, particles) for _ in range(2))
             fewer = particles // 2
             if budget.pace <= self.details.slow or fewer < max(self.details.fewest, 2 * target.dim):
                 return replace(self, particles=particles)
@@ -215,11 +214,9 @@ class GEI(Annealable, Familial, Budgeted):
         return Sampler(target, self, params_of_tempered(way), record, Cost(way.gradients, way.depth))
 
     def _judged(self, sampler: Sampler, key: Array, attempt: int, budget: Budget) -> Sampler:
-        """The sampler with its certificate, which may take as long as tuning did, and no longer than the budget."""
+        """The sampler with its certificate, as far as the budget goes."""
         if self.certify:
-            seconds = sampler.cost.run_seconds + sampler.cost.compile_seconds
-            allowed = budget.within(max(self.details.doubt, seconds))
-            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt), budget=allowed)
+            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt), budget=budget)
         return sampler
 
     def annealed(self, sampler: Sampler, key: Array) -> Sampler:
@@ -297,6 +294,13 @@ class GEI(Annealable, Familial, Budgeted):
         """Plain facts for the draws' attributes."""
         annealed: dict[str, Fact] = {} if params.schedule.beta is None else {"annealed": True}
         return {"adjusted": True, "steps": self.transitions(params), "depth": self.depth(params), **annealed}
+
+
+def _seconds(way: Way, ensemble: Ensemble, particles: int) -> float:
+    """How long one evaluation of the whole ensemble takes."""
+    watch = Stopwatch()
+    jax.device_get(way.evaluated(ensemble.position, way.plain(particles)).logdensity)
+    return watch.cost(0, 0).run_seconds
 
 
 def _failed(sampler: Sampler) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -70,6 +71,13 @@ def _listen() -> None:
             _seconds += duration_secs
 
     jax.monitoring.register_event_duration_secs_listener(heard)
+
+
+def keep_programs(folder: Path) -> None:
+    """Keep compiled programs in a folder, for processes to come; where JAX has been told of one, that is used."""
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

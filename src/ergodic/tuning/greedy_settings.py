@@ -53,7 +53,6 @@ class GreedySettings:
       rounds: fits of a target, each from better particles, while the certificate fails.
       slow: seconds from which one evaluation of all particles is slow, so that there are fewer of them.
       fewest: particles, at least, however dear the density.
-      doubt: seconds that a certificate may take, even where tuning took less.
     """
 
     acceptance: float = 0.8
@@ -90,7 +89,6 @@ class GreedySettings:
     rounds: int = 4
     slow: float = 0.2
     fewest: int = 64
-    doubt: float = 1.0
 
     def __post_init__(self) -> None:
         settle(self)
