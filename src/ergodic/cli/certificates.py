@@ -14,8 +14,9 @@ from .sampling import open_sampler
 
 def certify(
     file: Annotated[Path, typer.Argument(help="A sampler written by `ergodic fit`.")],
-    draws: Annotated[int, typer.Option("-n", "--draws", help="Fresh draws to look at.")] = 10_000,
+    draws: Annotated[int, typer.Option("-n", "--draws", help="Fresh draws to look at.")] = 10_240,
     level: Annotated[float, typer.Option(help="Probability, at most, of failing a sound sampler.")] = 0.02,
+    budget: Annotated[float | None, typer.Option(help="Seconds that it may take; none: as long as it takes.")] = None,
     evidence: Annotated[bool, typer.Option(help="Also estimate log Z and the target's entropy.")] = False,
     model: Annotated[str | None, typer.Option(help="The target, when its file has moved.")] = None,
     dim: Dim = None,
@@ -27,7 +28,7 @@ def certify(
     """
     require_writable(file)
     sampler = open_sampler(file, model, dim)
-    certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence)
+    certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence, budget=budget)
     sampler.save(file)
     say(certificate.summary())
     cost = certificate.cost

@@ -32,13 +32,14 @@ class Size:
     dims: tuple[int, ...]
     seeds: tuple[int, ...]
     """One number per dimension."""
-    draws: int
+    draws: int | None
+    """That each certificate looks at; None: as many as its default budget affords."""
 
 
 PRESETS = {
     "smoke": Size((2,), (2,), 2_000),
-    "cpu": Size((2, 10, 100), (50, 50, 20), 10_000),
-    "full": Size((2, 10, 30, 100), (50, 50, 50, 50), 10_000),
+    "cpu": Size((2, 10, 100), (50, 50, 20), None),
+    "full": Size((2, 10, 30, 100), (50, 50, 50, 50), 10_240),
 }
 _TIMED = 5  # seeds in which drawing is timed as well
 
@@ -55,6 +56,7 @@ Row = TypedDict(
         "passed": float,
         "tests that failed": dict[str, int],
         "tests that could not tell": dict[str, int],
+        "draws": int,
         "gradients, certificate / drawing": float,
         "seconds, certificate": float,
         "seconds, drawing": float,
@@ -84,22 +86,23 @@ def certificate(
     return Report(rows, [_table(rows)], config=Preset(run.preset.name, size).config())
 
 
-def _row(case: Case, dim: int, seeds: int, draws: int, path: Path) -> Row:
+def _row(case: Case, dim: int, seeds: int, draws: int | None, path: Path) -> Row:
     """Certify a case with every seed."""
     sampler = case.sampler(dim)
     verdicts: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     unsure: Counter[str] = Counter()
-    ratios, seconds, drawing = [], [], []
+    ratios, seconds, drawing, looked = [], [], [], []
     for seed in range(seeds):
-        certificate = sampler.certify(jax.random.key(seed), draws=draws)
+        certificate = replace(sampler, gathered=None).certify(jax.random.key(seed), draws=draws)
+        looked.append(certificate.draws)
         verdicts[certificate.verdict] += 1
         failed.update({_short(f.name) for f in certificate.findings if f.verdict == "failed"})
         unsure.update({_short(f.name) for f in certificate.findings if f.verdict == "inconclusive"})
         ratios.append(certificate.cost.gradients / certificate.drawing)
         seconds.append(certificate.cost.run_seconds)
         if seed < _TIMED:
-            drawn = sampler.sample(jax.random.fold_in(jax.random.key(seed), 1), draws, progress=False)
+            drawn = sampler.sample(jax.random.fold_in(jax.random.key(seed), 1), certificate.draws, progress=False)
             drawing.append(drawn.cost.run_seconds)
     return {
         "case": case.name,
@@ -111,6 +114,7 @@ def _row(case: Case, dim: int, seeds: int, draws: int, path: Path) -> Row:
         "passed": verdicts["passed"] / seeds,
         "tests that failed": dict(failed.most_common()),
         "tests that could not tell": dict(unsure.most_common()),
+        "draws": int(np.median(looked)),
         "gradients, certificate / drawing": round(float(np.median(ratios)), 2),
         "seconds, certificate": round(float(np.median(seconds)), 3),
         "seconds, drawing": round(float(np.median(drawing)), 3),
@@ -123,7 +127,8 @@ def _short(name: str) -> str:
 
 
 def _table(rows: list[Row]) -> Table:
-    columns = ["", "case", "dim", "seeds", "failed", "inconclusive", "passed", "failed by", "gradients x", "seconds"]
+    columns = ["", "case", "dim", "seeds", "failed", "inconclusive", "passed", "failed by"]
+    columns += ["draws", "gradients x", "seconds"]
     body = [
         [
             row["kind"],
@@ -134,6 +139,7 @@ def _table(rows: list[Row]) -> Table:
             f"{row['inconclusive']:.0%}",
             f"{row['passed']:.0%}",
             ", ".join(f"{name} {count}" for name, count in row["tests that failed"].items()) or "-",
+            row["draws"],
             row["gradients, certificate / drawing"],
             row["seconds, certificate"],
             row["seconds, drawing"],
