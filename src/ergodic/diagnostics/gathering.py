@@ -26,7 +26,7 @@ from . import starts
 from .functions import Functions, frame
 from .stationarity import ROWS, Moved, Probe, joined
 
-_GOING_ON = 36  # transitions
+_GOING_ON = 18  # transitions
 _SEPARATE = 3
 _PROBED = 16  # leapfrogs of a probe's lengths together, before it is known
 _STARTS = 4

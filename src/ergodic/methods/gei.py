@@ -51,6 +51,9 @@ from .schedule import GEIParams, params_of, params_of_tempered, run, run_in_step
 _PILOT, _WALK, _PRUNE, _ANNEAL, _CERTIFY = 0, 1, 50, 51, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
 
+_LEAST_SECONDS = 10.0
+"""Further rounds may begin for as long, however short the first was."""
+
 
 @dataclass
 class _Spent:
@@ -114,6 +117,7 @@ class GEI(Annealable, Familial, Budgeted):
             if self.anneal:
                 return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, budget)
             made: list[Sampler] = []
+            limit = 0.0
             for attempt in range(rounds):
                 longer = bool(made) and not _failed(made[-1])
                 least = 2 * len(found.chosen.step) if attempt else 0
@@ -124,7 +128,9 @@ class GEI(Annealable, Familial, Budgeted):
                 made.append(sampler)
                 self._judged(sampler, key, attempt, budget)
                 bar.advance()
-                if not self.certify or not (_failed(sampler) or _short(sampler)) or budget.over():
+                seconds = spent.cost().run_seconds
+                limit = limit or max(self.details.patience * seconds, _LEAST_SECONDS)
+                if not self.certify or not (_failed(sampler) or _short(sampler)) or budget.over() or seconds > limit:
                     break
                 _count(sampler, spent)
                 separate = not found.settled[0] or _remembers(sampler)

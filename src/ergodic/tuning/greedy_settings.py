@@ -51,6 +51,7 @@ class GreedySettings:
       chart_noise: a stretch nearer to 1 may be the noise of few particles, and is left out.
       scales: of the normal distributions around 0 that a pilot may start from, from wide to narrow.
       rounds: fits of a target, each from better particles, while the certificate fails.
+      patience: a further round begins only while less than so many times the seconds of the first have passed.
       slow: seconds from which one evaluation of all particles is slow, so that there are fewer of them.
       fewest: particles, at least, however dear the density.
     """
@@ -87,6 +88,7 @@ class GreedySettings:
     chart_noise: float = 2.0
     scales: tuple[float, ...] = (1.0, 0.1)
     rounds: int = 4
+    patience: float = 4.0
     slow: float = 0.2
     fewest: int = 64
 
