@@ -40,7 +40,15 @@ ROOMS = (
     ("cli",),
 )
 """From bottom to top; rooms of one floor do not import each other."""
-STUDIES = (("harness",), ("measures", "posteriors"), ("report",), ("paper",), ("bench",), ("demo",), ("commands",))
+STUDIES = (
+    ("harness",),
+    ("measures", "posteriors", "models"),
+    ("report",),
+    ("paper",),
+    ("bench",),
+    ("demo",),
+    ("commands",),
+)
 LINES = 17_993
 """Three quarters of the wheel's lines before the studies left it."""
 LONGEST = 400

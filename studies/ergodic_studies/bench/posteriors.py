@@ -73,9 +73,9 @@ def posteriors(
         seeds=None if seeds is None else positive_int(seeds, "seeds"),
         limit=None if limit is None else positive_float(limit, "limit"),
     )
-    labels = _checked(_split(methods) or LABELS, LABELS, "method of the benchmark")
-    anew = _checked(_split(again), LABELS, "method of the benchmark")
-    names = _checked(_split(targets) or size.targets, built_in.names(), "built-in target")
+    labels = checked(split(methods) or LABELS, LABELS, "method of the benchmark")
+    anew = checked(split(again), LABELS, "method of the benchmark")
+    names = checked(split(targets) or size.targets, built_in.names(), "built-in target")
     if core is not None:
         os.sched_setaffinity(0, {core})  # inherited by every cell
     trials = [Trial(name, label, size.seeds, size.wanted, size.limit, size.small) for name in names for label in labels]
@@ -93,7 +93,7 @@ def posteriors(
     return Report({"cells": done}, all_tables(done, BAR), [_figure(done, names, labels, run.out)], config)
 
 
-def _split(words: Sequence[str] | None) -> list[str]:
+def split(words: Sequence[str] | None) -> list[str]:
     """Options may be repeated, or hold several names between commas."""
     return [name.strip() for word in words or () for name in word.split(",") if name.strip()]
 
@@ -104,7 +104,7 @@ def _found(trial: Trial, folder: Path) -> Measured | None:
     return max(results, key=lambda r: min(row.get("cpu_share", 0.0) for row in r["results"]), default=None)
 
 
-def _checked(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
+def checked(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
     """Names as they are known, whatever the case."""
     found = {name.lower(): name for name in known}
     for name in wanted:

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _LOOK = 0.002
 """Seconds between two looks at a running process."""
@@ -28,6 +28,10 @@ _LOOK = 0.002
 
 class ProcessError(RuntimeError):
     """A process that failed, or that was killed because it took too long; the message is its last line."""
+
+
+class OutOfTime(ProcessError):
+    """A process that was killed because it took too long."""
 
 
 class Finished(NamedTuple):
@@ -104,11 +108,27 @@ def call(function: str, arguments: Sequence[object], *, patience: float | None =
         words = [sys.executable, "-m", __name__, function, json.dumps(list(arguments)), str(file)]
         finished = run(words, patience=patience, environment=environment)
         if patience is not None and finished.code == -signal.SIGKILL:
-            raise ProcessError(f"killed after {patience:.0f} seconds")
+            raise OutOfTime(f"killed after {patience:.0f} seconds")
         problem = finished.problem()
         if problem is not None:
             raise ProcessError(problem)
         return json.loads(file.read_text())
+
+
+def call_keeping(
+    function: str, arguments: Sequence[object], file: Path, *, patience: float | None = None
+) -> tuple[Any, ProcessError | None]:
+    """Call a function that writes what it has finished to ``file``, its last argument, as JSON.
+
+    Returns what the file held when the process ended, None where there was no file, and what ended the process before
+    its time.
+    """
+    problem = None
+    try:
+        call(function, [*arguments, str(file)], patience=patience)
+    except ProcessError as error:
+        problem = error
+    return (json.loads(file.read_text()) if file.is_file() else None), problem
 
 
 def _called(function: str, arguments: str, file: str) -> None:

@@ -86,7 +86,7 @@ def epidemic(population: float, y: np.ndarray) -> None:
     first = numpyro.sample("first", dist.LogNormal(1, 1))
     inverse = numpyro.sample("inverse_root", dist.HalfNormal(0.5))
 
-    def field(t: jax.Array, x: jax.Array, _: None) -> jax.Array:
+    def field(t: object, x: jax.Array, _: object) -> jax.Array:
         caught = beta * x[0] * x[1] / population
         return jnp.stack([-caught, caught - gamma * x[1]])
 

@@ -1,7 +1,7 @@
 """Multilevel models: groups that share a distribution, written with and without the group's scale taken out.
 
-A non-centred effect is σ z with z ~ N(0, 1). A centred one is a ~ N(μ, σ), whose posterior has a neck where the data say
-little of a group.
+A non-centred effect is σ z with z ~ N(0, 1). A centred one is a ~ N(μ, σ), whose posterior has a neck where the data
+say little of a group.
 """
 
 from __future__ import annotations
