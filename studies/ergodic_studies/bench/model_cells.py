@@ -81,7 +81,9 @@ class ModelTrial:
 
     def _in_process(self, file: Path) -> Outcome:
         patience = self.limit + _START
-        kept, problem = call_keeping(f"{__name__}:run_trial", [asdict(self)], file, patience=patience)
+        kept, problem = call_keeping(
+            f"{__name__}:run_trial", [asdict(self)], file, patience=patience, of_processor=True
+        )
         outcome: Outcome = kept or self._begun()
         if problem is not None:
             outcome["error"], outcome["killed"] = str(problem), isinstance(problem, OutOfTime)

@@ -82,7 +82,7 @@ def measure(target: Target, method: Rival, outcome: Outcome, keep: Callable[[Out
     sampler = method.fit(target, fit_key, progress=False)
     _fitted(outcome, sampler, clock)
     keep(outcome)
-    left = outcome["limit"] - (time.perf_counter() - began)
+    left = outcome["limit"] - min(time.perf_counter() - began, time.process_time() - worked)
     worth = drawn(sampler, sample_key, left, outcome["fit_seconds"])
     _drawn(outcome, worth)
     outcome["processor_seconds"] = time.process_time() - worked

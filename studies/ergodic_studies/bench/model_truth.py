@@ -7,10 +7,9 @@ coordinate is refused and no file is written. A model that has a file is not run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -26,6 +25,7 @@ from ..harness.processes import ProcessError, call
 from ..harness.study import Report, Run, Study
 from ..harness.tables import Table
 from ..measures.long_run import LongRun
+from ..models.model import Problem
 from ..models.registry import MODELS, get
 from .effective import draw_until
 from .outside import NumPyroNUTS
@@ -70,22 +70,28 @@ def long_run(name: str, wanted: int, seconds: float, warmup: int, seed: int) -> 
     worth = draw_until(sampler, keys[1], wanted, seconds)
     x = worth.draws.unconstrained
     if model.twin is not None:
-        x = _in_coordinates_of(target, problem.model, problem.args, constrained(run, x))
+        x = np.asarray(in_coordinates_of(target, problem, constrained(run, x)))
     found = LongRun.of(target.names, worth.draws.by_chain(x))
     facts = {"draws": len(x), "warmup": warmup, "seed": seed, "seconds": round(worth.draws.cost.run_seconds, 1)}
     return {**facts, **found.record()}
 
 
-def _in_coordinates_of(
-    target: Target, model: object, args: Sequence[object], values: dict[str, np.ndarray]
-) -> np.ndarray:
-    """Flat unconstrained positions of a model from constrained draws of its sites, as a twin gives them."""
+def in_coordinates_of(
+    target: Target, problem: Problem, values: dict[str, Any], *, host: bool = True
+) -> np.ndarray | jax.Array:
+    """Flat unconstrained positions of a model, ``(n, dim)``, from constrained draws of its sites, as a twin gives them.
+
+    They are NumPy's, unless they are to be differentiated (``host`` is false).
+    """
     from numpyro.infer.util import unconstrain_fn
 
-    sites = {path: values[path] for path in target.layout.paths}
+    paths = target.layout.paths
     with tracing(target.dtype):
-        unconstrained = jax.vmap(lambda site: unconstrain_fn(model, args, {}, site))(sites)
-        return np.asarray(jax.vmap(target.layout.ravel)({path: unconstrained[path] for path in target.layout.paths}))
+        sites = jax.vmap(lambda site: unconstrain_fn(problem.model, problem.args, {}, site))(
+            {path: values[path] for path in paths}
+        )
+        flat = jax.vmap(target.layout.ravel)({path: sites[path] for path in paths})
+    return np.asarray(flat) if host else flat
 
 
 def model_truth(
@@ -113,6 +119,7 @@ def model_truth(
                     f"{__name__}:long_run",
                     [name, size.wanted, size.seconds, size.warmup, seed],
                     patience=60 + _PATIENCE * size.seconds,
+                    of_processor=True,
                 )
             except ProcessError as error:
                 rows.append([name, "no run", "", "", str(error)[:80]])
