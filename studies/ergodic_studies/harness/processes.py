@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_LOOK = 0.002
-"""Seconds between two looks at a running process."""
+_LOOK, _LONGEST_LOOK = 0.002, 0.1
+"""Seconds between two looks at a running process: at first, and at most. A look costs the core that it may share."""
 
 
 class ProcessError(RuntimeError):
@@ -74,7 +74,7 @@ def run(
                 elapsed = max(elapsed / 4, processor_seconds(process.pid))
             if patience is not None and elapsed > patience:
                 process.kill()
-            time.sleep(_LOOK)
+            time.sleep(min(_LOOK + 0.001 * (time.monotonic() - began), _LONGEST_LOOK))
         seconds = time.monotonic() - began
         for file in (output, errors):
             file.seek(0)

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 import ergodic as eg
@@ -47,8 +48,6 @@ def test_a_run_measures_every_part(done):
 
 
 def test_bias_is_made_of_what_was_found():
-    import numpy as np
-
     truth = LongRun.of(["a"], np.random.default_rng(0).normal(size=(4, 500, 1)))
     found = {"1": [float(truth.mean[0] + truth.sd[0])], "2": [float(truth.square[0])]}
     judged = with_bias({"model": "a", "found": found}, truth)
@@ -68,7 +67,7 @@ def test_a_cell_that_was_killed_is_run_again_with_more_time(tmp_path, monkeypatc
 
 
 def test_an_error_is_recorded(tmp_path, monkeypatch):
-    class Broken:
+    class Broken(NumPyroNUTS):
         """A sampler that raises."""
 
         def fit(self, *words, **options):
@@ -130,8 +129,6 @@ def test_names_are_checked(tmp_path):
 
 
 def test_a_truth_is_written_kept_and_refused(tmp_path, monkeypatch):
-    import numpy as np
-
     chains = np.random.default_rng(0).normal(size=(4, 500, 4))
     ran = []
 
