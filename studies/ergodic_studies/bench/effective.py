@@ -8,7 +8,7 @@ were made. The first draws of k chains that run side by side are k independent o
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from jaxtyping import Array
@@ -26,6 +26,23 @@ _PROBE_STEPS = 8
 """Transitions of that look at least."""
 _VALUES = 50_000_000
 """Numbers that draws may hold."""
+
+
+class Spent(TypedDict, total=False):
+    """What every record of one seed has: what it is of, what it cost, and how far its draws are off."""
+
+    seed: int
+    error: str
+    kind: str
+    draws: int
+    effective: float
+    b2_max: float
+    compile_seconds: float
+    tuning_seconds: float
+    tuning_gradients: int
+    depth: int
+    wall_seconds: float
+    cpu_share: float
 
 
 class Worth(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Array
@@ -20,7 +19,7 @@ from ergodic.target import Target
 
 from ..measures.bias import bias_of
 from ..measures.long_run import LongRun, short
-from .effective import Worth, draw_until, largest_rhat
+from .effective import Spent, Worth, draw_until, largest_rhat
 from .outside import NutpieNUTS, Running
 from .posterior_measure import Rival, keys_of
 
@@ -30,7 +29,7 @@ _SPARE = 0.5
 """The part of the time left that one run of draws may take: chains are looked at first, and then run again."""
 
 
-class Outcome(TypedDict, total=False):
+class Outcome(Spent, total=False):
     """What was measured. ``error`` is there where the sampler raised or was killed; what was known by then is kept.
 
     Entries of ``drawing_seconds``, ``total_seconds``, ``gradients`` and ``reached`` are by the number of draws.
@@ -39,38 +38,26 @@ class Outcome(TypedDict, total=False):
 
     model: str
     label: str
-    seed: int
     limit: float
     dim: int
-    error: str
     killed: bool
     verdict: str | None
     findings: list[str]
-    kind: str
-    compile_seconds: float
-    tuning_seconds: float
     certificate_seconds: float
     fit_seconds: float
     drawing_seconds: dict[str, float]
     total_seconds: dict[str, float]
-    tuning_gradients: int
     certificate_gradients: int
     gradients: dict[str, int]
-    depth: int
-    draws: int
-    effective: float
     rhat: float
     reached: dict[str, bool]
     found: dict[str, list[float]]
     b1_max: float
     b1_worst: str
     b1_noise: float
-    b2_max: float
     b2_worst: str
     b2_noise: float
     processor_seconds: float
-    wall_seconds: float
-    cpu_share: float
     peak_megabytes: int
 
 

@@ -20,6 +20,7 @@ from ergodic.adapters.languages import tracing
 from ergodic.draws import constrained
 from ergodic.target import Target
 
+from ..harness.options import checked, split
 from ..harness.presets import changed
 from ..harness.processes import ProcessError, call
 from ..harness.study import Report, Run, Study
@@ -29,7 +30,6 @@ from ..models.model import Problem
 from ..models.registry import MODELS, get
 from .effective import draw_until
 from .outside import NumPyroNUTS
-from .posteriors import checked, split
 
 FOLDER = Path(__file__).parents[2] / "results" / "models" / "truth"
 """Where the committed truths are."""

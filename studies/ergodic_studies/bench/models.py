@@ -6,7 +6,6 @@ in model_measure.py, and what draws are held against in model_truth.py.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -14,6 +13,7 @@ import typer
 
 from ergodic.runtime.validation import positive_float, positive_int
 
+from ..harness.options import Collect, Core, Seeds, checked, pin, split
 from ..harness.presets import changed
 from ..harness.study import Report, Run, Study
 from ..models.registry import MODELS
@@ -21,7 +21,6 @@ from .model_cells import LABELS, ModelTrial
 from .model_measure import Outcome, with_bias
 from .model_tables import all_tables
 from .model_truth import truth_of
-from .posteriors import checked, split
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ def models(
     *,
     models: Annotated[list[str] | None, typer.Option(help="Models, instead of the preset's; repeatable.")] = None,
     samplers: Annotated[list[str] | None, typer.Option(help="Samplers, instead of all; repeatable.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds, instead of the preset's.")] = None,
+    seeds: Seeds = None,
     limit: Annotated[float | None, typer.Option(help="Seconds after which a cell is killed.")] = None,
     again: Annotated[list[str] | None, typer.Option(help="A sampler to run anew; repeatable.")] = None,
-    core: Annotated[int | None, typer.Option(help="The processor to run on; all when left out.")] = None,
-    collect: Annotated[bool, typer.Option("--collect", help="Run nothing; tables of what is there.")] = False,
+    core: Core = None,
+    collect: Collect = False,
     process: bool = True,
 ) -> Report:
     """GEI and three NUTS on models that people write: seconds and gradients to 1,000 and 4,000 trusted draws.
@@ -65,8 +64,7 @@ def models(
     names = checked(split(models) or size.models, tuple(MODELS), "model of the benchmark")
     labels = checked(split(samplers) or LABELS, LABELS, "sampler of the benchmark")
     anew = checked(split(again), LABELS, "sampler of the benchmark")
-    if core is not None:
-        os.sched_setaffinity(0, {core})  # inherited by every cell
+    pin(core)
     trials = [
         ModelTrial(name, label, seed, size.limit) for seed in range(size.seeds) for name in names for label in labels
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ from ergodic.statistics.wasserstein import sliced_wasserstein
 from ergodic.target import Target
 
 from ..measures.bias import SecondMoments, second_moments, squared_bias
-from .effective import depth_of, draw_until
+from .effective import Spent, depth_of, draw_until
 from .outside import NumPyroNUTS, NutpieNUTS
 
 Rival = GEI | HEI | NUTS | ChEES | MEADS | LAPS | Pathfinder | NumPyroNUTS | NutpieNUTS
@@ -29,33 +29,21 @@ Rival = GEI | HEI | NUTS | ChEES | MEADS | LAPS | Pathfinder | NumPyroNUTS | Nut
 SIZES = (1_000, 10_000, 100_000)
 
 
-class Seed(TypedDict, total=False):
+class Seed(Spent, total=False):
     """What was measured with one seed; ``seed`` and ``error`` alone where it raised."""
 
-    seed: int
-    error: str
-    kind: str
-    b2_max: float
     b2_mean: float
     worst: str
     converged: bool
     sliced_wasserstein: float | None
-    draws: int
-    effective: float
     reached: bool
-    compile_seconds: float
-    tuning_seconds: float
     sampling_seconds: dict[str, float]
     measured: float
-    depth: int
     tuning_depth: int
     gradients: int
-    tuning_gradients: int
     certificate: str | None
     certificate_seconds: float | None
     certificate_compile_seconds: float | None
-    wall_seconds: float
-    cpu_share: float
 
 
 class Yardstick(NamedTuple):
