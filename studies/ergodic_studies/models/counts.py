@@ -68,7 +68,7 @@ def _negative_binomial() -> Problem:
 
 
 def poisson(x: np.ndarray, y: np.ndarray) -> None:
-    """Plain Poisson regression."""
+    """Poisson regression, with nothing added to it."""
     numpyro.sample("y", dist.Poisson(jnp.exp(_slopes("beta", x))), obs=y)
 
 

@@ -22,7 +22,7 @@ def done(tmp_path_factory):
     said = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SAMPLERS, "NumPyro NUTS", lambda: NumPyroNUTS(warmup=200, radius=2.0))
-        options = {"models": ["changepoint"], "samplers": ["gei,numpyro nuts"], "process": False}
+        options = {"models": ["ar2"], "samplers": ["gei,numpyro nuts"], "process": False}
         report = STUDY.run("smoke", out, said.append, **options)
         again = STUDY.run("smoke", out, said.append, **options)
     return out, report, again, said
@@ -34,7 +34,7 @@ def test_a_run_measures_every_part(done):
     assert (ours["label"], its["label"]) == ("GEI", "NumPyro NUTS")
     assert ours["verdict"] == "passed" and its["verdict"] is None and its["rhat"] < 1.05
     for cell in (ours, its):
-        assert "error" not in cell and "found" not in cell and cell["dim"] == 2
+        assert "error" not in cell and "found" not in cell and cell["dim"] == 4
         parts = sum(cell[f"{part}_seconds"] for part in ("compile", "tuning", "certificate"))
         assert cell["total_seconds"]["1000"] == pytest.approx(parts + cell["drawing_seconds"]["1000"])
         assert cell["total_seconds"]["1000"] <= cell["total_seconds"]["4000"]
