@@ -123,10 +123,10 @@ def allowance(sampler: Sampler) -> float:
 def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: Budget) -> list[Finding]:
     """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent."""
     found: list[Finding] = []
-    clock, before, complete = Stopwatch(), seen.gradients, False
+    complete = False
     for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
-        price, spent = seen.price(total, whole), seen.gradients - before
-        seconds = price * clock.cost(0, 0).run_seconds / spent if spent else 0.0
+        price = seen.price(total, whole)
+        seconds = price * seen.pace()
         patience = 1 if complete else _HASTE
         short = seconds > min(patience * allowed.seconds(), budget.seconds()) or price > budget.gradients()
         if found and (short or budget.over()):

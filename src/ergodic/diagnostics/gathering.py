@@ -134,6 +134,10 @@ class Gathered:
         """Starts of each kind for n draws, in whole groups."""
         return max(10 * starts.MEMBERS, n // (_STARTS * starts.MEMBERS) * starts.MEMBERS)
 
+    def pace(self) -> float:
+        """Seconds per gradient, as drawing has seen them."""
+        return 0.0 if self.draws is None else self.draws.cost.run_seconds / max(1, self.draws.cost.gradients)
+
     def price(self, total: int, whole: bool) -> int:
         """Gradients until there are as many draws, with all tests or with the cheap ones."""
         n, depth, method = len(self.usable.position), self.sampler.depth, self.sampler.method

@@ -2,8 +2,9 @@
 
 They are peers in a benchmark, not methods of the library: they answer ``fit`` and ``sample`` with costs, and are not
 saved. Settings are their authors': 4 chains, 1,000 warm-up transitions, acceptance 0.8, a diagonal metric (nutpie's is
-made of gradients as well as draws). Chains start where every other method starts, at the target's prior or N(0, I), and
-run one after the other, which is their fastest way on one core.
+made of gradients as well as draws). Chains start where every other method starts, at the target's prior or N(0, I), or
+with a ``radius`` where NumPyro starts a user's chains, uniformly within it in every coordinate. They run one after the
+other, which is their fastest way on one core.
 
 nutpie calls a jitted ``value_and_grad`` through its `from_pyfunc`, as its own JAX backend does for PyMC's models. It
 has no way to go on from a warm-up: ``sample`` makes it again, and counts the part of the time, by gradients, after it.
@@ -79,6 +80,7 @@ class NumPyroNUTS:
     chains: int = 4
     warmup: int = 1000
     target_acceptance: float = 0.8
+    radius: float | None = None
 
     name: ClassVar[str] = "NumPyro NUTS"
 
@@ -86,7 +88,12 @@ class NumPyroNUTS:
         """Warm up; the chains then go on from there."""
         clock = Stopwatch()
         start_key, chain_key = jax.random.split(key)
-        starts = starting(target).sample(start_key, self.chains), jax.random.split(chain_key, self.chains)
+        if self.radius is None:
+            positions = starting(target).sample(start_key, self.chains)
+        else:
+            shape = (self.chains, target.dim)
+            positions = jax.random.uniform(start_key, shape, target.dtype, -self.radius, self.radius)
+        starts = positions, jax.random.split(chain_key, self.chains)
         with lenient(target.dtype):
             begin, block = _numpyro_programs(target.density, self)
             begun = begin(*starts)
@@ -136,6 +143,7 @@ class NutpieNUTS:
     chains: int = 4
     warmup: int = 1000
     target_acceptance: float = 0.8
+    radius: float | None = None
 
     name: ClassVar[str] = "nutpie"
 
@@ -144,7 +152,7 @@ class NutpieNUTS:
         import nutpie
 
         clock = Stopwatch()
-        model = _nutpie_model(target)
+        model = _nutpie_model(target, self.radius)
         seed = int(jax.random.bits(key, dtype=jnp.uint32)) >> 1
 
         def run(draws: int) -> tuple[np.ndarray, np.ndarray]:
@@ -174,7 +182,7 @@ class NutpieNUTS:
         return Running(target, self, clock.cost(int(steps.sum()), int(steps.sum(axis=1).max())), go_on)
 
 
-def _nutpie_model(target: Target) -> object:
+def _nutpie_model(target: Target, radius: float | None) -> object:
     """The target as nutpie has it: a function of a NumPy vector that gives log π* and its gradient."""
     from nutpie.compiled_pyfunc import from_pyfunc
 
@@ -186,7 +194,10 @@ def _nutpie_model(target: Target) -> object:
         return float(value), np.asarray(gradient, np.float64)
 
     def start(seed: int) -> np.ndarray:
-        return mean + np.exp(log_scale) * np.random.default_rng(seed).normal(size=target.dim)
+        rng = np.random.default_rng(seed)
+        if radius is not None:
+            return rng.uniform(-radius, radius, target.dim)
+        return mean + np.exp(log_scale) * rng.normal(size=target.dim)
 
     return from_pyfunc(
         target.dim,

@@ -19,10 +19,10 @@ from ergodic.methods import GEI, HEI, LAPS, MEADS, NUTS, ChEES, Pathfinder
 from ergodic.runtime.errors import ConfigError, unknown
 from ergodic.runtime.files import write_atomically
 
-from ..harness.cells import Cell
-from ..harness.processes import ProcessError, call, peak_megabytes
+from ..harness.cells import Cell, unfinished
+from ..harness.processes import call_keeping, peak_megabytes
 from .outside import NumPyroNUTS, NutpieNUTS
-from .posterior_measure import Rival, Seed, Yardstick, measure
+from .posterior_measure import Rival, Seed, Yardstick, first_line, measure
 
 _VERSION = 1
 """The version of what is measured: a change makes every cell anew."""
@@ -99,11 +99,8 @@ class Trial:
         settings = [_VERSION, method.name, asdict(method), self.seeds, self.wanted]
 
         def work(path: Path) -> Measured:
-            partial = path.with_name(path.name + ".part")
-            partial.unlink(missing_ok=True)
-            result = self._in_process(partial) if process else self.run(partial)
-            partial.unlink(missing_ok=True)
-            return result
+            with unfinished(path) as partial:
+                return self._in_process(partial) if process else self.run(partial)
 
         return Cell((self.target, self.label), settings, work)
 
@@ -120,8 +117,7 @@ class Trial:
             try:
                 row = measure(target, method, self.label, seed, yardstick, self.wanted, self.limit)
             except Exception as error:
-                first = (str(error).strip().splitlines() or ["(no message)"])[0]
-                row = {"seed": seed, "error": f"{type(error).__name__}: {first}"}
+                row = {"seed": seed, "error": first_line(error)}
             result["results"].append(row)
             if time.perf_counter() - began - row.get("compile_seconds", 0.0) > _SLOW:
                 seeds = min(seeds, _FEW)
@@ -144,15 +140,12 @@ class Trial:
 
     def _in_process(self, file: Path) -> Measured:
         """Run the trial in a new process, and not for ever."""
-        problem = None
-        try:
-            call(f"{__name__}:run_trial", [asdict(self), str(file)], patience=180 + 4 * self.seeds * self.limit)
-        except ProcessError as error:
-            problem = str(error)
-        result: Measured = json.loads(file.read_text()) if file.is_file() else self._begun()
+        patience = 180 + 4 * self.seeds * self.limit
+        kept, problem = call_keeping(f"{__name__}:run_trial", [asdict(self)], file, patience=patience)
+        result: Measured = kept or self._begun()
         if problem is not None:
-            result["stopped"] = problem
-            result["results"].append({"seed": len(result["results"]), "error": problem})
+            result["stopped"] = str(problem)
+            result["results"].append({"seed": len(result["results"]), "error": str(problem)})
         return result
 
 

@@ -1,10 +1,7 @@
 """One seed of one method on one target, measured for `ergodic bench posteriors`.
 
-A method is fitted and drawn from until it has made as many effective draws as are wanted, or until the time is up:
-n draws of an independent method are n effective ones; weighted draws are worth (Σw)²/Σw²; of chains, ArviZ's bulk
-estimate is taken, the smallest over coordinates x_i and their squares. Costs are then scaled, linearly, to 1,000,
-10,000 and 100,000 effective draws. The first draws of k chains that run side by side are k independent ones, and cost
-one transition.
+A method is fitted and drawn from until it has made as many effective draws as are wanted, or until the time is up
+(effective.py). Costs are then scaled to 1,000, 10,000 and 100,000 effective draws.
 """
 
 from __future__ import annotations
@@ -12,61 +9,42 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from ergodic.draws import Draws, WeightedDraws
+from ergodic.draws import WeightedDraws
 from ergodic.methods import GEI, HEI, LAPS, MEADS, NUTS, ChEES, Pathfinder
-from ergodic.protocols import Correlated
-from ergodic.runtime.arviz import ess
 from ergodic.sampler import Sampler
 from ergodic.statistics.wasserstein import sliced_wasserstein
 from ergodic.target import Target
 
 from ..measures.bias import SecondMoments, second_moments, squared_bias
-from .outside import NumPyroNUTS, NutpieNUTS, Running
+from .effective import Spent, depth_of, draw_until
+from .outside import NumPyroNUTS, NutpieNUTS
 
 Rival = GEI | HEI | NUTS | ChEES | MEADS | LAPS | Pathfinder | NumPyroNUTS | NutpieNUTS
 """A method of the benchmark."""
 SIZES = (1_000, 10_000, 100_000)
-_PROBE = 2_000
-"""Draws of a first look at how fast chains mix."""
-_PROBE_STEPS = 8
-"""Transitions of that look at least."""
-_VALUES = 50_000_000
-"""Numbers that draws may hold."""
 
 
-class Seed(TypedDict, total=False):
+class Seed(Spent, total=False):
     """What was measured with one seed; ``seed`` and ``error`` alone where it raised."""
 
-    seed: int
-    error: str
-    kind: str
-    b2_max: float
     b2_mean: float
     worst: str
     converged: bool
     sliced_wasserstein: float | None
-    draws: int
-    effective: float
     reached: bool
-    compile_seconds: float
-    tuning_seconds: float
     sampling_seconds: dict[str, float]
     measured: float
-    depth: int
     tuning_depth: int
     gradients: int
-    tuning_gradients: int
     certificate: str | None
     certificate_seconds: float | None
     certificate_compile_seconds: float | None
-    wall_seconds: float
-    cpu_share: float
 
 
 class Yardstick(NamedTuple):
@@ -105,17 +83,15 @@ def measure(
 ) -> Seed:
     """Fit, draw and measure. Seconds of compiling are apart, so that a later seed, which has the programs, compares."""
     began, worked = time.perf_counter(), time.process_time()
-    key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{label}/{target.name}".encode()))
-    fit_key, sample_key, resample_key = jax.random.split(key, 3)
+    fit_key, sample_key, resample_key = keys_of(target, label, seed)
     sampler = method.fit(target, fit_key, progress=False)
     cost = sampler.cost
-    worth = _draw(sampler, sample_key, wanted, limit - cost.run_seconds)
+    worth = draw_until(sampler, sample_key, wanted, limit - cost.run_seconds, longer=SIZES[-1])
     draws = worth.draws
     weights = draws.weights if draws.kind == "weighted" else None
     x = draws.unconstrained if weights is not None else draws.unconstrained[: worth.for_effective(wanted)]
     bias = squared_bias(target, x, weights, yardstick.moments)
     shown = draws.resample(resample_key, wanted).unconstrained if isinstance(draws, WeightedDraws) else x
-    part = worth.for_effective(wanted) / len(draws)
     certificate = sampler.certificate if isinstance(sampler, Sampler) else None
     return {
         "seed": seed,
@@ -132,9 +108,9 @@ def measure(
         "tuning_seconds": cost.run_seconds,
         "sampling_seconds": {str(size): worth.seconds(size) for size in SIZES},
         "measured": len(draws) if draws.independent else worth.effective,
-        "depth": cost.depth + _depth(draws, part),
+        "depth": cost.depth + depth_of(draws, worth.part(wanted)),
         "tuning_depth": cost.depth,
-        "gradients": cost.gradients + round(draws.cost.gradients * part),
+        "gradients": cost.gradients + round(draws.cost.gradients * worth.part(wanted)),
         "tuning_gradients": cost.gradients,
         "certificate": None if certificate is None else certificate.verdict,
         "certificate_seconds": None if certificate is None else certificate.cost.run_seconds,
@@ -144,89 +120,16 @@ def measure(
     }
 
 
-class Worth(NamedTuple):
-    """Draws, and how many effective ones they are worth."""
-
-    draws: Draws
-    effective: float
-    compile_seconds: float
-    long_run: tuple[int, float] | None = None
-    """Another run of an independent method: draws and seconds."""
-
-    def for_effective(self, size: int) -> int:
-        """How many draws are worth ``size`` effective ones: whole transitions of all chains."""
-        chains, n = self.draws.chains, len(self.draws)
-        if self.draws.independent:
-            return size
-        if self.draws.kind == "correlated" and size <= chains:
-            return chains
-        return max(chains, math.ceil(size * n / max(self.effective, 1e-9) / chains) * chains)
-
-    def seconds(self, size: int) -> float:
-        """Of sampling, without compiling, for ``size`` effective draws."""
-        n, seconds = len(self.draws), self.draws.cost.run_seconds
-        if self.long_run is not None and size > n:
-            n, seconds = self.long_run
-        return seconds * self.for_effective(size) / n
+def keys_of(target: Target, label: str, seed: int) -> Array:
+    """Keys to fit with, to draw with and to resample with, which no other method or target has."""
+    key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{label}/{target.name}".encode()))
+    return jax.random.split(key, 3)
 
 
-def _draw(sampler: Sampler | Running, key: Array, wanted: int, seconds: float) -> Worth:
-    """Draw until ``wanted`` effective ones are there, or the seconds are up; at least one probe is made."""
-    method = sampler.method
-    chains = method.chains if isinstance(method, Correlated | NumPyroNUTS | NutpieNUTS) else None
-    block = wanted if chains is None else max(_PROBE, _PROBE_STEPS * chains)
-    chunk = None if chains is None else block
-    draws = _sample(sampler, key, block, chunk)
-    compiling, spent = draws.cost.compile_seconds, draws.cost.run_seconds
-    most = max(block, _VALUES // sampler.target.dim)
-    if draws.independent:
-        longer = min(SIZES[-1], most)
-        if spent * longer / block > seconds or longer <= block:
-            return Worth(draws, float(len(draws)), compiling)
-        long = _sample(sampler, key, longer, chunk).cost
-        return Worth(draws, float(len(draws)), compiling + long.compile_seconds, (longer, long.run_seconds))
-    effective = _effective(draws)
-    while effective < wanted:
-        rate = draws.cost.run_seconds / len(draws)
-        n = int(min(1.15 * len(draws) * wanted / max(effective, 1.0), 32 * len(draws), seconds / rate, most))
-        if n < 1.1 * len(draws):
-            break
-        draws = _sample(sampler, key, n, chunk)
-        compiling += draws.cost.compile_seconds
-        effective = _effective(draws)
-    return Worth(draws, effective, compiling)
-
-
-def _sample(sampler: Sampler | Running, key: Array, n: int, chunk: int | None) -> Draws:
-    """Draws as the sampler makes them, with weights where it gives them: effective draws are counted here."""
-    if isinstance(sampler, Sampler) and sampler.kind == "weighted":
-        return sampler.sample(key, n, weighted=True, chunk=chunk, progress=False)
-    return sampler.sample(key, n, chunk=chunk, progress=False)
-
-
-def _effective(draws: Draws) -> float:
-    """Over coordinates and their squares, the smallest; at most the number of draws.
-
-    (Thousands of chains of a few steps make the estimate many times that.)
-    """
-    if draws.kind == "weighted":
-        return draws.effective_size()
-    x = draws.by_chain(draws.unconstrained)
-    if x.shape[1] < 4:
-        return float(min(draws.chains, len(draws)))
-    sizes = [ess(f(x[:, :, i].astype(np.float64))) for i in range(x.shape[2]) for f in (_same, np.square)]
-    return min([float(len(draws)), *(size for size in sizes if math.isfinite(size))])
-
-
-def _same(x: np.ndarray) -> np.ndarray:
-    return x
-
-
-def _depth(draws: Draws, part: float) -> int:
-    """Gradients one after the other for that part of the draws; of chains, of the one that took the most."""
-    if draws.kind != "correlated":
-        return draws.cost.depth
-    return round(float(draws.by_chain(draws.stats["gradients"].astype(np.int64)).sum(axis=1).max()) * part)
+def first_line(error: Exception) -> str:
+    """What an exception says, for a record: its type and the first line of its message."""
+    first = (str(error).strip().splitlines() or ["(no message)"])[0]
+    return f"{type(error).__name__}: {first}"
 
 
 def _thin(x: np.ndarray, size: int) -> np.ndarray:

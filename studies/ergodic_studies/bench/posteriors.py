@@ -6,7 +6,6 @@ posterior_measure.py. The twenty targets that the project's bars are about come 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Annotated
 import typer
 
 from ergodic import targets as built_in
-from ergodic.runtime.errors import ConfigError, unknown
 from ergodic.runtime.validation import positive_float, positive_int
 
+from ..harness.options import Collect, Core, Seeds, checked, pin, split
 from ..harness.presets import changed
 from ..harness.study import Report, Run, Study
 from ..harness.tables import Figure
@@ -56,12 +55,12 @@ def posteriors(
     *,
     targets: Annotated[list[str] | None, typer.Option(help="Targets, instead of the preset's; repeatable.")] = None,
     methods: Annotated[list[str] | None, typer.Option(help="Methods, instead of all; repeatable.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds per cell, instead of the preset's.")] = None,
+    seeds: Seeds = None,
     limit: Annotated[float | None, typer.Option(help="Seconds per seed after which no more draws are made.")] = None,
     again: Annotated[list[str] | None, typer.Option(help="A method to run anew; repeatable.")] = None,
     share: Annotated[float, typer.Option(help="Run cells anew that had less than this share of a processor.")] = 0.0,
-    core: Annotated[int | None, typer.Option(help="The processor to run on; all when left out.")] = None,
-    collect: Annotated[bool, typer.Option("--collect", help="Run nothing; tables of what is there.")] = False,
+    core: Core = None,
+    collect: Collect = False,
     process: bool = True,
 ) -> Report:
     """GEI, HEI and their peers on targets and posteriors: bias, seconds, depth and gradients to 10,000 draws.
@@ -73,11 +72,10 @@ def posteriors(
         seeds=None if seeds is None else positive_int(seeds, "seeds"),
         limit=None if limit is None else positive_float(limit, "limit"),
     )
-    labels = _checked(_split(methods) or LABELS, LABELS, "method of the benchmark")
-    anew = _checked(_split(again), LABELS, "method of the benchmark")
-    names = _checked(_split(targets) or size.targets, built_in.names(), "built-in target")
-    if core is not None:
-        os.sched_setaffinity(0, {core})  # inherited by every cell
+    labels = checked(split(methods) or LABELS, LABELS, "method of the benchmark")
+    anew = checked(split(again), LABELS, "method of the benchmark")
+    names = checked(split(targets) or size.targets, built_in.names(), "built-in target")
+    pin(core)
     trials = [Trial(name, label, size.seeds, size.wanted, size.limit, size.small) for name in names for label in labels]
     done: list[Measured] = []
     if collect:
@@ -93,24 +91,10 @@ def posteriors(
     return Report({"cells": done}, all_tables(done, BAR), [_figure(done, names, labels, run.out)], config)
 
 
-def _split(words: Sequence[str] | None) -> list[str]:
-    """Options may be repeated, or hold several names between commas."""
-    return [name.strip() for word in words or () for name in word.split(",") if name.strip()]
-
-
 def _found(trial: Trial, folder: Path) -> Measured | None:
     """Of the trial's results on disk, however many seeds they have, that which had most of its processor."""
     results = trial.cell().with_any_settings(folder)
     return max(results, key=lambda r: min(row.get("cpu_share", 0.0) for row in r["results"]), default=None)
-
-
-def _checked(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
-    """Names as they are known, whatever the case."""
-    found = {name.lower(): name for name in known}
-    for name in wanted:
-        if name.lower() not in found:
-            raise ConfigError(unknown(what, name, known))
-    return tuple(found[name.lower()] for name in wanted)
 
 
 def _line(cell: Measured) -> str:

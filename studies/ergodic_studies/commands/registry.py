@@ -13,6 +13,8 @@ REPRODUCE = {
 BENCH = {
     "certificate": "bench.calibration:STUDY",
     "posteriors": "bench.posteriors:STUDY",
+    "models": "bench.models:STUDY",
+    "model-truth": "bench.model_truth:STUDY",
     "scaling": "bench.scaling:STUDY",
     "family": "bench.family:STUDY",
     "refine": "bench.refinement:STUDY",

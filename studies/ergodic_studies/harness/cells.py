@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -83,6 +84,15 @@ class Cell(Generic[Result]):
         pattern = "-".join([*(_word(word) for word in self.words), "????????.json"])
         for file in sorted(folder.glob(pattern)):
             yield json.loads(file.read_text())
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """The file beside a cell's path that holds what is finished while the work goes on; gone afterwards."""
+    partial = path.with_name(path.name + ".part")
+    partial.unlink(missing_ok=True)
+    yield partial
+    partial.unlink(missing_ok=True)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

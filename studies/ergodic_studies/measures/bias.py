@@ -23,7 +23,7 @@ _EXACT_DRAWS = 200_000
 
 
 class SecondMoments(NamedTuple):
-    """What b2 is measured against."""
+    """What b2 is measured against; with another ``power``, what other moments' bias is."""
 
     names: tuple[str, ...]
     expected: np.ndarray
@@ -32,6 +32,8 @@ class SecondMoments(NamedTuple):
     """Var[x_i²], ``(D,)``."""
     noise: float
     """The largest squared standard error of ``expected`` over ``variance``; 0 when exact."""
+    power: int = 2
+    """1 where it is E[x_i] and Var[x_i] that are held."""
 
 
 class Bias(NamedTuple):
@@ -70,8 +72,14 @@ def squared_bias(
     if target.truth is None and target.reference is not None:
         x = target.reference.columns(constrained(target, x))
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.average(x.astype(np.float64) ** 2, axis=0, weights=weights)
-        b2 = (squares - moments.expected) ** 2 / moments.variance
+        found = np.average(x.astype(np.float64) ** moments.power, axis=0, weights=weights)
+    return bias_of(found, moments)
+
+
+def bias_of(found: np.ndarray, moments: SecondMoments) -> Bias:
+    """b2 of moments that draws had, ``(D,)``; infinite where they are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        b2 = (found - moments.expected) ** 2 / moments.variance
     b2 = np.where(np.isfinite(b2), b2, np.inf)
     return Bias(float(b2.max()), float(b2.mean()), moments.names[int(b2.argmax())], moments.noise)
 

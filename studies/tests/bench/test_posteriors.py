@@ -10,9 +10,10 @@ import pytest
 
 import ergodic as eg
 from ergodic_studies.bench import posterior_cells
+from ergodic_studies.bench.effective import Worth
 from ergodic_studies.bench.outside import NumPyroNUTS, NutpieNUTS
 from ergodic_studies.bench.posterior_cells import LABELS, Trial, method_of
-from ergodic_studies.bench.posterior_measure import Worth, Yardstick, measure
+from ergodic_studies.bench.posterior_measure import Yardstick, measure
 from ergodic_studies.bench.posterior_tables import Row, all_tables
 from ergodic_studies.bench.posteriors import BAR, OTHERS, STUDY
 

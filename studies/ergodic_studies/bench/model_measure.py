@@ -1,0 +1,141 @@
+"""One seed of one sampler on one model, measured for `ergodic bench models`.
+
+A sampler is asked for 1,000 and for 4,000 draws that can be trusted: of GEI, draws whose certificate passed; of NUTS,
+effective draws, the smallest bulk estimate over coordinates, with every R-hat below 1.01. All that it takes to have
+them counts: compiling, tuning, the certificate, drawing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Array
+
+from ergodic.runtime.programs import Stopwatch
+from ergodic.sampler import Sampler
+from ergodic.target import Target
+
+from ..measures.bias import bias_of
+from ..measures.long_run import LongRun, short
+from .effective import Spent, Worth, draw_until, largest_rhat
+from .outside import NutpieNUTS, Running
+from .posterior_measure import Rival, keys_of
+
+SIZES = (1_000, 4_000)
+_RHAT = 1.01
+_SPARE = 0.5
+"""The part of the time left that one run of draws may take: chains are looked at first, and then run again."""
+
+
+class Outcome(Spent, total=False):
+    """What was measured. ``error`` is there where the sampler raised or was killed; what was known by then is kept.
+
+    Entries of ``drawing_seconds``, ``total_seconds``, ``gradients`` and ``reached`` are by the number of draws.
+    ``found`` has the first and the second moments of the draws' coordinates, from which `with_bias` makes b1 and b2.
+    """
+
+    model: str
+    label: str
+    limit: float
+    dim: int
+    killed: bool
+    verdict: str | None
+    findings: list[str]
+    certificate_seconds: float
+    fit_seconds: float
+    drawing_seconds: dict[str, float]
+    total_seconds: dict[str, float]
+    certificate_gradients: int
+    gradients: dict[str, int]
+    rhat: float
+    reached: dict[str, bool]
+    found: dict[str, list[float]]
+    b1_max: float
+    b1_worst: str
+    b1_noise: float
+    b2_worst: str
+    b2_noise: float
+    processor_seconds: float
+    peak_megabytes: int
+
+
+def measure(target: Target, method: Rival, outcome: Outcome, keep: Callable[[Outcome], None]) -> Outcome:
+    """Fit, draw and measure; ``keep`` is given what is known after fitting and at the end."""
+    began, worked = time.perf_counter(), time.process_time()
+    fit_key, sample_key, _ = keys_of(target, outcome["label"], outcome["seed"])
+    clock = Stopwatch()
+    sampler = method.fit(target, fit_key, progress=False)
+    _fitted(outcome, sampler, clock)
+    keep(outcome)
+    left = outcome["limit"] - min(time.perf_counter() - began, time.process_time() - worked)
+    worth = drawn(sampler, sample_key, left, outcome["fit_seconds"])
+    _drawn(outcome, worth)
+    outcome["processor_seconds"] = time.process_time() - worked
+    outcome["wall_seconds"] = time.perf_counter() - began
+    outcome["cpu_share"] = outcome["processor_seconds"] / outcome["wall_seconds"]
+    keep(outcome)
+    return outcome
+
+
+def drawn(sampler: Sampler | Running, key: Array, left: float, fitting: float) -> Worth:
+    """The draws that are measured, within the seconds that are left: the one place that says how they are made."""
+    again = fitting if isinstance(sampler.method, NutpieNUTS) else 0.0  # every run of its draws warms up again
+    return draw_until(sampler, key, SIZES[-1], _SPARE * max(left - 2 * again, 0.0), squares=False)
+
+
+def _fitted(outcome: Outcome, sampler: Sampler | Running, clock: Stopwatch) -> None:
+    """What fitting cost. Seconds are of the whole call: a fit of several rounds may return an earlier one's sampler."""
+    whole = clock.cost(0, 0)
+    certificate = sampler.certificate if isinstance(sampler, Sampler) else None
+    cost = None if certificate is None else certificate.cost
+    outcome["verdict"] = None if certificate is None else certificate.verdict
+    if certificate is not None:
+        outcome["findings"] = [f"{f.name}: {f.verdict}" for f in certificate.findings if f.verdict != "passed"]
+    outcome["fit_seconds"] = whole.compile_seconds + whole.run_seconds
+    outcome["certificate_seconds"] = 0.0 if cost is None else cost.compile_seconds + cost.run_seconds
+    outcome["compile_seconds"] = whole.compile_seconds - (0.0 if cost is None else cost.compile_seconds)
+    outcome["tuning_seconds"] = whole.run_seconds - (0.0 if cost is None else cost.run_seconds)
+    outcome["tuning_gradients"] = sampler.cost.gradients
+    outcome["certificate_gradients"] = 0 if cost is None else cost.gradients
+
+
+def _drawn(outcome: Outcome, worth: Worth) -> None:
+    """What drawing cost, and all of it together."""
+    draws = worth.draws
+    fitting = outcome["tuning_gradients"] + outcome["certificate_gradients"]
+    outcome["kind"] = draws.kind
+    outcome["draws"], outcome["effective"], outcome["rhat"] = len(draws), worth.effective, largest_rhat(draws)
+    outcome["compile_seconds"] += worth.compile_seconds
+    sound = outcome["rhat"] < _RHAT and outcome["verdict"] in (None, "passed")
+    outcome["drawing_seconds"] = {str(size): worth.seconds(size) for size in SIZES}
+    outcome["total_seconds"] = {
+        size: outcome["fit_seconds"] + worth.compile_seconds + seconds
+        for size, seconds in outcome["drawing_seconds"].items()
+    }
+    outcome["gradients"] = {str(size): fitting + round(draws.cost.gradients * worth.part(size)) for size in SIZES}
+    outcome["depth"] = draws.cost.depth
+    outcome["reached"] = {str(size): sound and worth.effective >= size for size in SIZES}
+    weights = draws.weights if draws.kind == "weighted" else None
+    x = draws.unconstrained if weights is not None else draws.unconstrained[: worth.for_effective(SIZES[-1])]
+    squares = x.astype(np.float64) ** 2
+    outcome["found"] = {
+        "1": short(np.average(x.astype(np.float64), axis=0, weights=weights)),
+        "2": short(np.average(squares, axis=0, weights=weights)),
+    }
+
+
+def with_bias(outcome: Outcome, truth: LongRun | None) -> Outcome:
+    """The outcome with the largest bias of a coordinate's first and second moment instead of the moments.
+
+    It is made when results are gathered, so that a better truth needs no new run.
+    """
+    judged = outcome.copy()
+    found = judged.pop("found", None)
+    if found is None or truth is None:
+        return judged
+    first, second = (bias_of(np.asarray(found[str(power)]), truth.moments(power)) for power in (1, 2))
+    judged["b1_max"], judged["b1_worst"], judged["b1_noise"] = first.largest, first.worst, first.noise
+    judged["b2_max"], judged["b2_worst"], judged["b2_noise"] = second.largest, second.worst, second.noise
+    return judged
