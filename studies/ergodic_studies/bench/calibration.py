@@ -127,8 +127,7 @@ def _short(name: str) -> str:
 
 
 def _table(rows: list[Row]) -> Table:
-    columns = ["", "case", "dim", "seeds", "failed", "inconclusive", "passed", "failed by"]
-    columns += ["draws", "gradients x", "seconds"]
+    columns = ["", "case", "dim", "seeds", "failed", "inconclusive", "passed", "failed by", "gradients x", "seconds"]
     body = [
         [
             row["kind"],
@@ -139,7 +138,6 @@ def _table(rows: list[Row]) -> Table:
             f"{row['inconclusive']:.0%}",
             f"{row['passed']:.0%}",
             ", ".join(f"{name} {count}" for name, count in row["tests that failed"].items()) or "-",
-            row["draws"],
             row["gradients, certificate / drawing"],
             row["seconds, certificate"],
             row["seconds, drawing"],
