@@ -160,10 +160,11 @@ def test_clear_failure_ends_it_at_the_first_stage():
 def test_what_cannot_be_afforded_is_inconclusive_and_can_be_gone_on_with(sound):
     sampler = anew(sound)
     short = sampler.certify(jax.random.key(0), budget=1e-9)
-    assert short.passed is None and short.draws == 512 and "budget=seconds" in short.summary()
-    more = sampler.certify(jax.random.key(1), draws=2_000)
-    assert more.passed is True and more.draws == 2_512 == len(sampler.draws)
-    assert more.cost.gradients > short.cost.gradients
+    assert short.passed is None and short.draws == 0 and "budget=seconds" in short.summary()
+    some = sampler.certify(jax.random.key(1), draws=1_100)
+    more = sampler.certify(jax.random.key(2), draws=2_000)
+    assert more.passed is True and more.draws == 3_100 == len(sampler.draws)
+    assert more.cost.gradients > some.cost.gradients > short.cost.gradients
 
 
 def test_a_budget_must_be_positive(sound):

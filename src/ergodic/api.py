@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import overload
@@ -22,6 +23,7 @@ from .runtime.errors import ConfigError, StorageError
 from .runtime.files import named_leaves
 from .runtime.programs import Cost
 from .runtime.sampler_files import Header, read
+from .runtime.validation import positive_float
 from .sampler import Sampler, certifying, describe, require_key
 from .target import Target
 
@@ -59,8 +61,8 @@ def fit(
         return method.fit(target, require_key(key), progress=progress)
     if not isinstance(method, Budgeted):
         raise ConfigError(f"{method.name} keeps no budget: leave out max_seconds and max_gradients, or use eg.GEI()")
-    unlimited = float("inf")
-    limits = (unlimited if limit is None else limit for limit in (max_seconds, max_gradients))
+    given = {"max_seconds": max_seconds, "max_gradients": max_gradients}
+    limits = [math.inf if limit is None else positive_float(limit, name) for name, limit in given.items()]
     return method.fit(target, require_key(key), progress=progress, budget=Budget(*limits))
 
 

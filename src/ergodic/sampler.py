@@ -27,7 +27,7 @@ from .runtime.ports import Port
 from .runtime.programs import Cost, Stopwatch
 from .runtime.resampling import Blocks
 from .runtime.sampler_files import write
-from .runtime.validation import positive_int
+from .runtime.validation import positive_float, positive_int
 from .target import Target
 
 
@@ -192,6 +192,8 @@ class Sampler:
           budget: seconds that it may take. None: as long as tuning took, or a second; without limit, where ``draws``
             are given.
         """
+        if budget is not None and not isinstance(budget, Budget):
+            budget = positive_float(budget, "budget, in seconds,")
         found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence, budget=budget)
         self.certificate = found
         return found

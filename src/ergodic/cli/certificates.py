@@ -34,7 +34,7 @@ def certify(
     cost = certificate.cost
     say(
         f"{cost.run_seconds:.2f} s (+ {cost.compile_seconds:.1f} s compile), "
-        f"{cost.gradients / certificate.drawing:.1f} times the gradients of the draws; kept in {file}"
+        f"{cost.gradients / max(1, certificate.drawing):.1f} times the gradients of the draws; kept in {file}"
     )
     code = {"passed": 0, "failed": 3, "inconclusive": 4}[certificate.verdict]
     if code:

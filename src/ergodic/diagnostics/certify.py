@@ -95,9 +95,9 @@ def certify(
     if not 0 < level < 1:
         raise ConfigError(f"level must be between 0 and 1, not {level}")
     clock, before = Stopwatch(), sampler.certificate
-    free = draws is not None or isinstance(budget, int | float)
+    free = draws is not None or isinstance(budget, float)
     allowed = math.inf if free else allowance(sampler)
-    budget = Budget() if budget is None else Budget(budget) if isinstance(budget, int | float) else budget
+    budget = Budget() if budget is None else Budget(budget) if isinstance(budget, float) else budget
     seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, budget.within(allowed))
@@ -126,10 +126,10 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
     complete = False
     for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
         price = seen.price(total, whole)
-        seconds = price * seen.pace()
+        seconds = price * (seen.pace() or (budget.pace or 0.0) / seen.rows)
         patience = 1 if complete else _HASTE
         short = seconds > min(patience * allowed.seconds(), budget.seconds()) or price > budget.gradients()
-        if found and (short or budget.over()):
+        if short or budget.over():
             return found if complete else [*found, _cut(seen)]
         so_far, already = seen.gradients, 0 if seen.draws is None else len(seen.draws)
         seen.stage(total - already, key)

@@ -10,16 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from .errors import ConfigError
-
 
 class Budget:
     """Seconds from now, compiling included, and gradients; either may be without limit."""
 
     def __init__(self, seconds: float = math.inf, gradients: float = math.inf):
-        for name, value in (("seconds", seconds), ("gradients", gradients)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise ConfigError(f"a budget's {name} must be a positive number, not {value!r}")
         self._ends, self._left = time.perf_counter() + seconds, gradients
         self.pace: float | None = None
         """Seconds that one evaluation of the whole ensemble takes, once it has been seen."""
@@ -53,7 +48,7 @@ class Budget:
 
     def stop(self) -> None:
         """End it: nothing more is spent."""
-        self._left = 0
+        self._left = 0.0
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
