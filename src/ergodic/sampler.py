@@ -189,7 +189,7 @@ class Sampler:
           draws: how many fresh draws to look at. None: up to 10,240, as far as the budget goes.
           level: the probability, at most, that a sound sampler is failed.
           evidence: also estimate log Z and the target's entropy, by annealing along the tuned chain.
-          budget: seconds that it may take. None: as long as tuning took, or a second; without limit, where ``draws``
+          budget: seconds that it may take. None: as long as tuning took, or two; without limit, where ``draws``
             are given.
         """
         if budget is not None and not isinstance(budget, Budget):

@@ -46,7 +46,7 @@ TESTS = 8
 """Tests that have a p-value: two each of stein and stationarity, three starts and their memory."""
 LEAST = 1000
 DRAWS = 10_240
-FLOOR = 1.0
+FLOOR = 2.0
 """Seconds that a certificate may always take."""
 _FIRST = 512
 _HASTE = 10.0
@@ -100,7 +100,7 @@ def certify(
     budget = Budget() if budget is None else Budget(budget) if isinstance(budget, float) else budget
     seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
     spent = seen.gradients
-    found = _staged(seen, key, wanted, level, budget, budget.within(allowed))
+    found = _staged(seen, key, wanted, level, budget, allowed)
     if evidence:
         found += _evidence(sampler, jax.random.fold_in(key, _EVIDENCE), seen)
     sampler.gathered, sampler.draws = seen, seen.draws
@@ -116,19 +116,20 @@ def certify(
 
 
 def allowance(sampler: Sampler) -> float:
-    """Seconds that a certificate may take by default: as many as tuning and compiling did, or one."""
+    """Seconds that a certificate may take by default: as many as tuning and compiling did, or two."""
     return max(FLOOR, sampler.cost.run_seconds + sampler.cost.compile_seconds)
 
 
-def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: Budget) -> list[Finding]:
+def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: float) -> list[Finding]:
     """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent."""
     found: list[Finding] = []
-    complete = False
+    clock, complete = Stopwatch(), False
     for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
         price = seen.price(total, whole)
         seconds = price * (seen.pace() or (budget.pace or 0.0) / seen.rows)
         patience = 1 if complete else _HASTE
-        short = seconds > min(patience * allowed.seconds(), budget.seconds()) or price > budget.gradients()
+        left = allowed - clock.cost(0, 0).run_seconds  # compiling is for all certificates to come
+        short = seconds > min(patience * left, budget.seconds()) or price > budget.gradients()
         if short or budget.over():
             return found if complete else [*found, _cut(seen)]
         so_far, already = seen.gradients, 0 if seen.draws is None else len(seen.draws)
@@ -143,12 +144,12 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
     return found
 
 
-def _affordable(sampler: Sampler, wanted: int, budget: Budget) -> int:
+def _affordable(sampler: Sampler, wanted: int, allowed: float) -> int:
     """As many draws as wanted; of draws that come in one stage, as many as what tuning cost says can be paid for."""
-    if sampler.kind is Kind.INDEPENDENT or not (sampler.cost.gradients and math.isfinite(budget.seconds())):
+    if sampler.kind is Kind.INDEPENDENT or not (sampler.cost.gradients and math.isfinite(allowed)):
         return wanted
     each = sampler.cost.run_seconds / sampler.cost.gradients * sampler.depth * (1 + len(_OTHER))
-    return int(np.clip(_HASTE * budget.seconds() / max(each, 1e-9), min(2 * LEAST, wanted), wanted))
+    return int(np.clip(_HASTE * allowed / max(each, 1e-9), min(2 * LEAST, wanted), wanted))
 
 
 def _sizes(seen: Gathered, wanted: int) -> Iterator[tuple[int, bool]]:

@@ -40,12 +40,6 @@ class Budget:
         by_time = math.inf if self.pace is None else self.seconds() / self.pace
         return int(max(1.0, min(by_time, self._left / particles, 2.0**30)))
 
-    def within(self, seconds: float) -> Budget:
-        """A part of it, of so many seconds at most."""
-        part = Budget()
-        part._ends, part._left = min(self._ends, time.perf_counter() + seconds), self._left
-        return part
-
     def stop(self) -> None:
         """End it: nothing more is spent."""
         self._left = 0.0
