@@ -112,7 +112,7 @@ class GEI(Annealable, Familial, Budgeted):
         spent = _Spent(Stopwatch(), budget)
         with Progress("tuning", rounds, enabled=progress) as bar, budget.interruptible():
             way = Way.on(target, self.kernel, self.details)
-            fitted = self._paced(way, key, budget)
+            fitted = self._paced(way, key, spent)
             found = fitted._found(way, key, spent)
             if self.anneal:
                 return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, budget)
@@ -136,18 +136,21 @@ class GEI(Annealable, Familial, Budgeted):
                 separate = not found.settled[0] or _remembers(sampler)
                 if self.anneal is None and attempt == 0 and _failed(sampler) and separate:
                     other = fitted._tempered(target, found, key, spent)
+                    if budget.over():  # it may not have come to its end
+                        break
                     made.append(self._judged(other, key, rounds, budget))
                     if not _failed(other):
                         break
                     _count(other, spent)
         return max(reversed(made), key=_rank)  # of those alike, the one tuned longest
 
-    def _paced(self, way: Way, key: Array, budget: Budget) -> GEI:
+    def _paced(self, way: Way, key: Array, spent: _Spent) -> GEI:
         """The settings with as many particles as the density's cost affords: one evaluation is timed."""
-        particles, target = self.particles, way.members[0]
+        particles, target, budget = self.particles, way.members[0], spent.budget
         while True:
             started = way.started([self.starts(target)[-1]], generator(key), particles)  # compiles
             budget.pace = min(_seconds(way, started, particles) for _ in range(2))
+            spent.add(3, 3 * particles)
             fewer = particles // 2
             if budget.pace <= self.details.slow or fewer < max(self.details.fewest, 2 * target.dim):
                 return replace(self, particles=particles)
@@ -210,12 +213,15 @@ class GEI(Annealable, Familial, Budgeted):
     def _tempered(self, target: Target, found: Walked, key: Array, spent: _Spent) -> Sampler:
         """The annealed chain, from one wide Gaussian around the particles."""
         initial = gaussian_around(found.particles()[0].position, self.details.wider)
-        way = self._through_temperatures(target, initial, jax.random.fold_in(key, _ANNEAL))
+        way = self._through_temperatures(target, initial, jax.random.fold_in(key, _ANNEAL), spent.budget)
         spent.add(way.cost.depth, way.cost.gradients)
         return replace(way, cost=spent.cost())
 
-    def _through_temperatures(self, target: Target, initial: KernelMixture, key: Array) -> Sampler:
-        way = through_temperatures(target, self.kernel, self.details, initial, key, particles=self.particles)
+    def _through_temperatures(
+        self, target: Target, initial: KernelMixture, key: Array, budget: Budget | None = None
+    ) -> Sampler:
+        size = {"particles": self.particles}
+        way = through_temperatures(target, self.kernel, self.details, initial, key, budget=budget, **size)
         record = {name: getattr(way.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
         return Sampler(target, self, params_of_tempered(way), record, Cost(way.gradients, way.depth))
 

@@ -24,6 +24,7 @@ from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC
 from ..kernels.tempered import log_ratio, temper, tempered, untemper
 from ..protocols import Chart
+from ..runtime.budget import Budget
 from ..runtime.noise import generator
 from ..runtime.programs import compiled
 from ..target import Density, Target
@@ -77,15 +78,23 @@ def gaussian_around(position: np.ndarray, wider: float = GreedySettings.wider) -
 
 
 def through_temperatures(
-    target: Target, kernel: AffineHMC, settings: GreedySettings, initial: KernelMixture, key: Array, *, particles: int
+    target: Target,
+    kernel: AffineHMC,
+    settings: GreedySettings,
+    initial: KernelMixture,
+    key: Array,
+    *,
+    particles: int,
+    budget: Budget | None = None,
 ) -> Tempered:
-    """Find temperatures and steps, from P0 on."""
+    """Find temperatures and steps, from P0 on; no further than a budget goes, which may be short of β = 1."""
+    budget = budget or Budget()
     way = Way.on(target, kernel, settings)
     walk = begin(way.started([initial], generator(key), particles), settings.first_step)
     beta = jnp.zeros((), walk.step.dtype)
     rows: list[_Row] = []
     left = settings.after
-    while left and len(rows) < settings.temperatures:
+    while left and len(rows) < settings.temperatures and not (rows and budget.over()):
         made = np.int32(len(rows))
         rising = (initial, beta, walk, made, key)
         walk, beta, variance = compiled(_rise, (), *rising, brief=True)(*rising)
