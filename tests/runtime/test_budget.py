@@ -37,7 +37,7 @@ def test_what_is_not_a_positive_number_is_refused(wrong):
         eg.fit(eg.targets.get("gaussian"), jax.random.key(0), max_seconds=wrong)
 
 
-def test_a_first_interrupt_ends_it_and_a_second_is_as_ever():
+def test_a_first_interrupt_ends_it_and_a_second_is_as_ever(ctrl_c):
     budget = Budget()
     with budget.interruptible():
         signal.raise_signal(signal.SIGINT)
