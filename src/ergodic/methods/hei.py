@@ -25,15 +25,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array
 
 from ..chain import ChainParams, advance
 from ..diagnostics.evidence import Evidence, annealed_evidence, evidence
 from ..initial import DiagonalGaussian, scale_for_entropy, starting
-from ..kernels import HMC, start
-from ..protocols import Fact, FixedShapes, Hamiltonian
+from ..kernels import start
 from ..runtime.drawing import Batch
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost, Stopwatch
@@ -49,6 +47,7 @@ from ..tuning.rao_blackwell import OBJECTIVES, RaoBlackwell
 from ..tuning.sksd import SCALES, choose_scale
 from ..tuning.stopping import EarlyStopping
 from .from_gaussian import FromGaussian
+from .hmc_chain import HMCChain
 
 DEFAULT_SCALE = math.sqrt(3.0)
 _PILOTS = 400
@@ -56,7 +55,7 @@ _FLOOR_KEY, _SAFEGUARDS_KEY = 3, 4
 
 
 @dataclass(frozen=True)
-class HEI(FromGaussian, FixedShapes, Hamiltonian):
+class HEI(FromGaussian, HMCChain):
     """Settings of Hamiltonian ergodic inference; ``HEI().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -117,15 +116,6 @@ class HEI(FromGaussian, FixedShapes, Hamiltonian):
             raise ConfigError(f"step_size must be a range (low, high) with low <= high, not {self.step_size}")
         if self.objective == "rao-blackwell" and not self.adjusted:
             raise ConfigError('objective="rao-blackwell" averages over the Metropolis decision: it needs adjusted=True')
-
-    @property
-    def kernel(self) -> HMC:
-        """The transition this method's chains are made of."""
-        return HMC(leapfrogs=self.leapfrogs, adjusted=self.adjusted)
-
-    def depth(self, params: PyTree) -> int:
-        """T L + 1: the gradients that one draw costs."""
-        return 1 + self.steps * self.leapfrogs
 
     def initial(self, target: Target) -> DiagonalGaussian:
         """P0 as tuning starts."""
@@ -194,28 +184,12 @@ class HEI(FromGaussian, FixedShapes, Hamiltonian):
             costs.append(cost)
         return params, record, costs
 
-    def start(self, params: ChainParams) -> DiagonalGaussian:
-        """P0, from which every run starts."""
-        return params.initial
-
-    def transitions(self, params: ChainParams) -> int:
-        """T, as it was set."""
-        return self.steps
-
-    def speeds(self, params: ChainParams) -> Float[Array, "steps dim"]:
-        """ε/√v of every transition and coordinate."""
-        return jnp.exp(params.transitions.log_step - 0.5 * params.transitions.log_variance)
-
     def go_on(self, density: Density, params: ChainParams, position: Array, key: Array) -> Batch:
         """The chain's T transitions from given positions ``(particles, dim)``, as a certificate tries them."""
         end, stats, trace = advance(
             density.batched, self.kernel, params.transitions, start(density.batched, position), key
         )
         return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
-
-    def facts(self, params: PyTree) -> dict[str, Fact]:
-        """Plain facts for the draws' attributes."""
-        return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": self.adjusted}
 
 
 def _judge(entropy: float, floor: float, estimates: list[Evidence]) -> dict[str, np.ndarray]:

@@ -28,9 +28,9 @@ from ..chain import ChainParams, advance
 from ..family import Family, FamilyDensity
 from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, starting
-from ..kernels import HMC, Ensemble, HMCParams, start
+from ..kernels import Ensemble, HMCParams, start
 from ..kernels.ensemble import BatchedDensity
-from ..protocols import Fact, Familial, FixedShapes, Hamiltonian
+from ..protocols import Familial
 from ..runtime.cores import over_cores
 from ..runtime.drawing import Batch, default_chunk
 from ..runtime.errors import ConfigError
@@ -43,6 +43,7 @@ from ..tuning.adam import Adam
 from ..tuning.checks import require_usable
 from ..tuning.elbo import climb
 from ..tuning.emlbo import frozen_runs
+from .hmc_chain import HMCChain
 
 _GAIN = 0.5
 """κ, how fast a step's size follows its acceptance."""
@@ -70,7 +71,7 @@ class _Tuned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LongChain(FixedShapes, Hamiltonian, Familial):
+class LongChain(HMCChain, Familial):
     """Settings of the long chain; ``LongChain().fit(target, key)`` gives a `Sampler`.
 
     Attributes:
@@ -114,11 +115,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         "initial_scale": optional(numbers(positive_float)),
     }
 
-    @property
-    def kernel(self) -> HMC:
-        """The transition, with forces of all the data."""
-        return HMC(self.leapfrogs, adjusted=self.adjusted)
-
     def forces(self, density: Density) -> tuple[PyTree, PyTree]:
         """The kernel that runs are made of, and the forces that it takes."""
         return self.kernel, _forces(density)
@@ -126,10 +122,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
     def started(self, density: Density, position: Float[Array, "particles dim"], key: Array) -> Ensemble:
         """Particles with the forces that the kernel carries along."""
         return start(_forces(density), position)
-
-    def depth(self, params: PyTree) -> int:
-        """T L + 1: the gradients that one draw costs."""
-        return 1 + self.steps * self.leapfrogs
 
     def chunk(self, dim: int, params: PyTree) -> int:
         """Rows of a batch by default: fewer where runs are made one by one."""
@@ -172,18 +164,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
         chain = (self.iterations or 0) * (1 + self.steps * self.leapfrogs)
         return members * (self.vi_iterations * self.vi_particles + chain * self.particles), self.vi_iterations + chain
 
-    def start(self, params: ChainParams) -> DiagonalGaussian:
-        """P0, as variational inference left it."""
-        return params.initial
-
-    def transitions(self, params: ChainParams) -> int:
-        """T, as it was set."""
-        return self.steps
-
-    def speeds(self, params: ChainParams) -> Float[Array, "steps dim"]:
-        """ε/√v of every transition and coordinate."""
-        return jnp.exp(params.transitions.log_step - 0.5 * params.transitions.log_variance)
-
     def go_on(
         self, density: Density, params: ChainParams, position: Float[Array, "particles dim"], key: Array
     ) -> Batch:
@@ -210,10 +190,6 @@ class LongChain(FixedShapes, Hamiltonian, Familial):
     def axes(self, params: PyTree) -> int:
         """Every parameter is a member's own."""
         return 0
-
-    def facts(self, params: PyTree) -> dict[str, Fact]:
-        """Plain facts for the draws' attributes."""
-        return {"steps": self.steps, "leapfrogs": self.leapfrogs, "adjusted": self.adjusted}
 
 
 def _begun(density: Density, method: LongChain, around: _Around, key: Array) -> ChainParams:
