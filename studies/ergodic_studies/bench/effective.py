@@ -99,7 +99,10 @@ def draw_until(
     effective = effective_size(draws, squares)
     while effective < wanted:
         rate = draws.cost.run_seconds / len(draws)
-        n = int(min(1.15 * len(draws) * wanted / max(effective, 1.0), 32 * len(draws), seconds / rate, most))
+        limit = min(seconds / rate, most)
+        n = int(min(1.15 * len(draws) * wanted / max(effective, 1.0), 32 * len(draws), limit))
+        if chunk is not None:  # whole blocks: chains run to the end of one, so a part would cost as much
+            n = min(math.ceil(n / chunk), int(limit / chunk)) * chunk
         if n < 1.1 * len(draws):
             break
         draws = _sample(sampler, key, n, chunk)

@@ -22,7 +22,7 @@ from .model_measure import Outcome, measure
 from .outside import NumPyroNUTS, NutpieNUTS
 from .posterior_measure import Rival, first_line
 
-_VERSION = 1
+_VERSION = 2
 """The version of what is measured: a change makes every cell anew."""
 _START = 15.0
 """Seconds beyond the limit, in which Python starts and the model is made, before the process is killed."""

@@ -2,7 +2,7 @@
 
 A sampler is asked for 1,000 and for 4,000 draws that can be trusted: of GEI, draws whose certificate passed; of NUTS,
 effective draws, the smallest bulk estimate over coordinates, with every R-hat below 1.01. All that it takes to have
-them counts: compiling, tuning, the certificate, drawing.
+them counts: compiling, tuning, the certificate, and drawing what is missing then (model_draws.py).
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Array
 
+from ergodic.protocols import Independent
 from ergodic.runtime.programs import Stopwatch
 from ergodic.sampler import Sampler
 from ergodic.target import Target
 
 from ..measures.bias import bias_of
 from ..measures.long_run import LongRun, short
-from .effective import Spent, Worth, draw_until, largest_rhat
-from .outside import NutpieNUTS, Running
+from .effective import Spent, largest_rhat
+from .model_draws import Drawn, drawn
+from .outside import Running
 from .posterior_measure import Rival, keys_of
 
-SIZES = (1_000, 4_000)
 _RHAT = 1.01
-_SPARE = 0.5
-"""The part of the time left that one run of draws may take: chains are looked at first, and then run again."""
 
 
 class Outcome(Spent, total=False):
     """What was measured. ``error`` is there where the sampler raised or was killed; what was known by then is kept.
 
-    Entries of ``drawing_seconds``, ``total_seconds``, ``gradients`` and ``reached`` are by the number of draws.
-    ``found`` has the first and the second moments of the draws' coordinates, from which `with_bias` makes b1 and b2.
+    Entries of ``drawing_seconds``, ``total_seconds``, ``gradients``, ``depths`` and ``reached`` are by the number of
+    draws. Gradients and depths are totals: tuning, certificate and drawing. Seconds of the certificate and of drawing
+    include what was compiled for them; ``compile_seconds`` is all other compiling. ``kept`` effective draws were in
+    hand when the fit ended. ``draw_depth`` is one draw's; chains have none. ``found`` has the first and the
+    second moments of the draws' coordinates, from which `with_bias` makes b1 and b2.
     """
 
     model: str
@@ -48,7 +49,12 @@ class Outcome(Spent, total=False):
     drawing_seconds: dict[str, float]
     total_seconds: dict[str, float]
     certificate_gradients: int
+    tuning_depth: int
+    certificate_depth: int
+    draw_depth: int
+    kept: float
     gradients: dict[str, int]
+    depths: dict[str, int]
     rhat: float
     reached: dict[str, bool]
     found: dict[str, list[float]]
@@ -70,19 +76,12 @@ def measure(target: Target, method: Rival, outcome: Outcome, keep: Callable[[Out
     _fitted(outcome, sampler, clock)
     keep(outcome)
     left = outcome["limit"] - min(time.perf_counter() - began, time.process_time() - worked)
-    worth = drawn(sampler, sample_key, left, outcome["fit_seconds"])
-    _drawn(outcome, worth)
+    _drawn(outcome, drawn(sampler, sample_key, left, outcome["fit_seconds"]))
     outcome["processor_seconds"] = time.process_time() - worked
     outcome["wall_seconds"] = time.perf_counter() - began
     outcome["cpu_share"] = outcome["processor_seconds"] / outcome["wall_seconds"]
     keep(outcome)
     return outcome
-
-
-def drawn(sampler: Sampler | Running, key: Array, left: float, fitting: float) -> Worth:
-    """The draws that are measured, within the seconds that are left: the one place that says how they are made."""
-    again = fitting if isinstance(sampler.method, NutpieNUTS) else 0.0  # every run of its draws warms up again
-    return draw_until(sampler, key, SIZES[-1], _SPARE * max(left - 2 * again, 0.0), squares=False)
 
 
 def _fitted(outcome: Outcome, sampler: Sampler | Running, clock: Stopwatch) -> None:
@@ -99,31 +98,29 @@ def _fitted(outcome: Outcome, sampler: Sampler | Running, clock: Stopwatch) -> N
     outcome["tuning_seconds"] = whole.run_seconds - (0.0 if cost is None else cost.run_seconds)
     outcome["tuning_gradients"] = sampler.cost.gradients
     outcome["certificate_gradients"] = 0 if cost is None else cost.gradients
+    outcome["tuning_depth"] = sampler.cost.depth
+    outcome["certificate_depth"] = 0 if cost is None else cost.depth
+    if isinstance(sampler, Sampler) and isinstance(sampler.method, Independent):
+        outcome["draw_depth"] = sampler.depth
 
 
-def _drawn(outcome: Outcome, worth: Worth) -> None:
+def _drawn(outcome: Outcome, made: Drawn) -> None:
     """What drawing cost, and all of it together."""
-    draws = worth.draws
-    fitting = outcome["tuning_gradients"] + outcome["certificate_gradients"]
-    outcome["kind"] = draws.kind
-    outcome["draws"], outcome["effective"], outcome["rhat"] = len(draws), worth.effective, largest_rhat(draws)
-    outcome["compile_seconds"] += worth.compile_seconds
-    sound = outcome["rhat"] < _RHAT and outcome["verdict"] in (None, "passed")
-    outcome["drawing_seconds"] = {str(size): worth.seconds(size) for size in SIZES}
+    draws, costs = made.draws, {str(size): cost for size, cost in made.costs.items()}
+    gradients = outcome["tuning_gradients"] + outcome["certificate_gradients"]
+    depth = outcome["tuning_depth"] + outcome["certificate_depth"]
+    outcome["kind"], outcome["draws"], outcome["kept"] = draws.kind, len(draws), made.kept
+    outcome["effective"], outcome["rhat"] = made.effective, largest_rhat(draws)
+    outcome["drawing_seconds"] = {size: cost.compile_seconds + cost.run_seconds for size, cost in costs.items()}
     outcome["total_seconds"] = {
-        size: outcome["fit_seconds"] + worth.compile_seconds + seconds
-        for size, seconds in outcome["drawing_seconds"].items()
+        size: outcome["fit_seconds"] + seconds for size, seconds in outcome["drawing_seconds"].items()
     }
-    outcome["gradients"] = {str(size): fitting + round(draws.cost.gradients * worth.part(size)) for size in SIZES}
-    outcome["depth"] = draws.cost.depth
-    outcome["reached"] = {str(size): sound and worth.effective >= size for size in SIZES}
-    weights = draws.weights if draws.kind == "weighted" else None
-    x = draws.unconstrained if weights is not None else draws.unconstrained[: worth.for_effective(SIZES[-1])]
-    squares = x.astype(np.float64) ** 2
-    outcome["found"] = {
-        "1": short(np.average(x.astype(np.float64), axis=0, weights=weights)),
-        "2": short(np.average(squares, axis=0, weights=weights)),
-    }
+    outcome["gradients"] = {size: gradients + cost.gradients for size, cost in costs.items()}
+    outcome["depths"] = {size: depth + cost.depth for size, cost in costs.items()}
+    sound = outcome["rhat"] < _RHAT and outcome["verdict"] in (None, "passed")
+    outcome["reached"] = {str(size): sound and made.effective >= size for size in made.costs}
+    x = draws.unconstrained[: made.measured].astype(np.float64)
+    outcome["found"] = {"1": short(x.mean(axis=0)), "2": short((x**2).mean(axis=0))}
 
 
 def with_bias(outcome: Outcome, truth: LongRun | None) -> Outcome:

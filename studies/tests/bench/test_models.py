@@ -3,12 +3,18 @@
 import json
 import sys
 
+import jax
 import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.draws import Draws
+from ergodic.runtime.drawing import Kind
+from ergodic.runtime.programs import Cost
+from ergodic.sampler import Sampler
 from ergodic_studies.bench import model_truth
 from ergodic_studies.bench.model_cells import LABELS, SAMPLERS, ModelTrial
+from ergodic_studies.bench.model_draws import topped_up
 from ergodic_studies.bench.model_measure import with_bias
 from ergodic_studies.bench.model_tables import all_tables
 from ergodic_studies.bench.models import STUDY
@@ -38,13 +44,68 @@ def test_a_run_measures_every_part(done):
         parts = sum(cell[f"{part}_seconds"] for part in ("compile", "tuning", "certificate"))
         assert cell["total_seconds"]["1000"] == pytest.approx(parts + cell["drawing_seconds"]["1000"])
         assert cell["total_seconds"]["1000"] <= cell["total_seconds"]["4000"]
-        assert cell["gradients"]["4000"] > cell["gradients"]["1000"] > cell["tuning_gradients"] > 0
+        assert cell["gradients"]["4000"] >= cell["gradients"]["1000"] > cell["tuning_gradients"] > 0
+        assert cell["depths"]["4000"] >= cell["depths"]["1000"] > cell["tuning_depth"] > 0
         assert cell["processor_seconds"] > 0
     assert ours["reached"] == {"1000": True, "4000": True} and ours["certificate_gradients"] > 0
+    assert ours["kept"] >= 1000 and ours["drawing_seconds"]["1000"] == 0 and its["kept"] == 0
+    assert ours["gradients"]["1000"] == ours["tuning_gradients"] + ours["certificate_gradients"]
     document = json.loads((out / "results.json").read_text())
     assert document["results"]["cells"] == again.results["cells"] == report.results["cells"]
     assert len(said) == 4 and all("(kept)" in line for line in said[2:])
     assert report.tables[0].title == "GEI on models that people write"
+
+
+def fake_sampler(kept, *, kind=Kind.INDEPENDENT, copies=1, fresh_copies=1):
+    """A sampler with so many draws in hand, all at 0; new ones are at 1, and cost 13 gradients and 0.01 s each."""
+    target, asked = eg.targets.get("gaussian"), []
+
+    def draws(n, value, copies):
+        x = np.full((n, target.dim), value, np.float32)
+        stats = {"copies": np.full(n, copies)} if kind is Kind.RESAMPLED else {}
+        return Draws(target, x, x[:, 0], stats, cost=Cost(13 * n, 13, 0.5, 0.01 * n), kind=kind)
+
+    def sample(key, n, *, progress):
+        asked.append(n)
+        return draws(n, 1.0, fresh_copies)
+
+    sampler = Sampler(target, eg.GEI(), None, draws=draws(kept, 0.0, copies) if kept else None)
+    sampler.sample = sample
+    return sampler, asked
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked"), [(10_240, []), (4_000, []), (1_024, [2_976]), (512, [488, 3_000]), (0, [1_000, 3_000])]
+)
+def test_draws_in_hand_cost_nothing_and_the_missing_ones_what_they_cost(kept, asked):
+    sampler, drawn = fake_sampler(kept)
+    made = topped_up(sampler, jax.random.key(0), 1e6)
+    assert drawn == asked and made.kept == kept and made.effective == max(kept, 4_000) and made.measured == 4_000
+    new = {size: max(0, size - kept) for size in (1_000, 4_000)}
+    for size, cost in made.costs.items():
+        calls = sum(np.cumsum(asked) <= new[size])
+        assert cost.gradients == 13 * new[size] and cost.run_seconds == pytest.approx(0.01 * new[size])
+        assert cost.compile_seconds == 0.5 * calls and cost.depth == (13 if new[size] else 0)
+    assert made.draws.unconstrained[: made.measured].mean() == pytest.approx(new[4_000] / 4_000)
+
+
+def test_resampled_draws_count_as_what_they_are_worth():
+    sampler, asked = fake_sampler(1_200, kind=Kind.RESAMPLED, copies=2)
+    made = topped_up(sampler, jax.random.key(0), 1e6)
+    assert made.kept == 600 and asked[0] == 840  # 400 are missing, two draws for one, and a margin
+    copies = made.draws.stats["copies"]
+    assert made.effective == len(copies) / copies.mean() >= 4_000
+    assert made.costs[1_000].gradients == 13 * 840 and made.costs[4_000].gradients == 13 * sum(asked)
+    assert 4_000 <= made.measured <= len(made.draws)
+
+
+def test_where_time_ends_costs_are_scaled(monkeypatch):
+    monkeypatch.setattr(Sampler, "depth", 13)
+    sampler, asked = fake_sampler(1_000)
+    made = topped_up(sampler, jax.random.key(0), 5.0)
+    assert asked == [500] and made.effective == made.measured == 1_500
+    assert made.costs[1_000] == Cost() and made.costs[4_000].gradients == 13 * 3_000
+    assert made.costs[4_000].run_seconds == pytest.approx(30.0) and made.costs[4_000].depth == 13
 
 
 def test_bias_is_made_of_what_was_found():
@@ -85,10 +146,12 @@ def cell(model, label, seconds, verdict=None, rhat=1.0, b2=0.001, **more):
     by_size = {
         "drawing_seconds": {"1000": 0.1, "4000": 0.4},
         "total_seconds": {"1000": seconds, "4000": 2 * seconds},
-        "gradients": {"1000": 5_000, "4000": 9_000},
+        "gradients": {"1000": 5_000, "4000": 12_000},
         "reached": {"1000": sound, "4000": sound},
     }
-    rest = {"tuning_gradients": 10, "certificate_gradients": 10, "depth": 5, "effective": 4e3, "cpu_share": 1.0}
+    by_size["depths"] = {"1000": 40, "4000": 45}
+    rest = {"tuning_gradients": 10, "certificate_gradients": 10, "draw_depth": 5, "kept": 1024.0}
+    rest |= {"effective": 4e3, "cpu_share": 1.0}
     named = {"model": model, "label": label, "seed": 0, "limit": 300.0, "dim": 3, "killed": False}
     return {**named, **parts, **by_size, **rest, "verdict": verdict, "rhat": rhat, "b1_max": b2, "b2_max": b2, **more}
 
@@ -98,26 +161,38 @@ def test_the_fastest_that_can_be_trusted_is_counted():
     cells = [
         cell("a", "GEI", 2.0, "passed"),
         cell("a", "nutpie", 3.0),
-        cell("b", "GEI", 2.0, "failed"),
+        cell("b", "GEI", 2.0, "failed", certificate_seconds=2.5),
         cell("b", "nutpie", 30.0),
         killed,
         cell("c", "nutpie", 1.0, rhat=1.2),
-        cell("d", "GEI", 2.0, "passed", b2=0.2),
+        cell("d", "GEI", 2.5, "passed", b2=0.2),
         cell("d", "nutpie", 1.0),
+        cell("e", "GEI", 2.0, "passed", b2=0.02),
+        cell("e", "nutpie", 1.0),
+        cell("f", "GEI", 2.0, "passed", b2=0.02, b2_noise=0.01),
+        cell("f", "nutpie", 1.0, rhat=1.2),
     ]
-    summary, seconds, _, gradients, parts, every = all_tables(cells)
+    summary, seconds, _, gradients, more_gradients, parts, every = all_tables(cells)
     lines = {row[0]: row[1] for row in summary.rows}
-    assert lines["certificate passed"] == "2 of 4 (not b, c)" and lines["cells over their time"] == 1
-    assert lines["certificates passed at b2 > 0.05"] == 1
-    assert lines["fastest to 1,000 trusted draws"] == "1 of 4 (not b, c, d)" == lines["faster than nutpie to 1,000"]
-    assert [row[2:] for row in seconds.rows] == [
+    assert lines["certificate passed"] == "4 of 6 (not b, c)" and lines["runs over their time"] == 1
+    assert lines["certificate ≤ tuning + compile"] == "4 of 5 (not b)"
+    assert lines["passed, yet b2 > 0.01 and > 3 × noise"] == "2 of 6 runs (33.3%): d, e"
+    assert lines["passed, yet b2 > 0.05 and > 3 × noise"] == "1 of 6 runs (16.7%): d"
+    assert lines["fastest to 1,000 trusted draws"] == lines["faster than nutpie to 1,000"] == "2 of 6 (not b, c, d, e)"
+    assert lines["fastest to 4,000 trusted draws"] == "2 of 6 (not b, c, d, e)"
+    assert lines["more than twice as slow as a NUTS to 1,000, where both can be trusted"] == "1 of 3 (d)"
+    assert [row[2:] for row in seconds.rows[:4]] == [
         ["2.0 *", "3.0"],
         ["2.0 ×", "30.0 *"],
         ["over 300 s", "1.0 ×"],
-        ["2.0", "1.0 *"],
+        ["2.5", "1.0 *"],
     ]
-    assert gradients.rows[0][2] == "5,000 *" and len(every.rows) == len(cells)
-    assert parts.rows[0][2] == "passed" and parts.rows[0][10] == "0.50" and parts.rows[2][2] == "over 300 s"
+    assert gradients.rows[0][2] == "5.0 *" and more_gradients.rows[0][2] == "12 *" and len(every.rows) == len(cells)
+    shown = dict(zip(every.columns, every.rows[0], strict=True))
+    assert (shown["1,000 kgrad"], shown["4,000 kgrad"], shown["1,000 depth"]) == ("5.0", "12", "40")
+    shown = dict(zip(parts.columns, parts.rows[0], strict=True))
+    assert shown["verdict"] == "passed" and shown["certificate / (tuning + compile)"] == "0.50"
+    assert shown["in hand"] == "1,024" and parts.rows[2][2] == "over 300 s"
 
 
 def test_names_are_checked(tmp_path):
