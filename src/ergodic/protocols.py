@@ -36,6 +36,7 @@ from .runtime.programs import compiled
 from .runtime.validation import Rule, settle
 
 if TYPE_CHECKING:
+    from .charts.coordinates import Coordinates
     from .family import Family, FamilyDensity
     from .family_sampler import FamilySampler
     from .initial import DiagonalGaussian
@@ -52,20 +53,17 @@ Shapes = Mapping[str, tuple[int, ...]]  # of a file's arrays, by their path belo
 class Chart(Protocol):
     """Coordinates z of the position, in which the target is nearly N(0, I); a NamedTuple of arrays.
 
-    A chart maps displacements of whole ensembles, ``(particles, dim)``, row by row: x = x_0 + A z.
+    It maps displacements of whole ensembles, ``(particles, dim)``, row by row: x = x_0 + A z.
     """
 
     def push(self, z: Rows) -> Rows:
         """The displacement A z of x."""
-        ...
 
     def pull(self, force: Rows) -> Rows:
         """The force A'f in z that belongs to the force f in x."""
-        ...
 
     def whiten(self, x: Rows) -> Rows:
         """The displacement A⁻¹ x of z."""
-        ...
 
 
 @runtime_checkable
@@ -74,19 +72,15 @@ class Initial(Protocol):
 
     def sample(self, key: Array, particles: int) -> Rows:
         """Independent starting positions, inside a compiled program."""
-        ...
 
     def sample_on_host(self, rng: np.random.Generator, particles: int) -> np.ndarray:
         """Independent starting positions, without a compiled program."""
-        ...
 
     def logdensity(self, x: Rows) -> Float[Array, "particles"]:
         """log p0(x), normalised, of every particle."""
-        ...
 
     def entropy(self) -> Float[Array, ""]:
         """The entropy H(P0), in nats."""
-        ...
 
 
 @runtime_checkable
@@ -97,7 +91,6 @@ class Kernel(Protocol):
         self, density: BatchedDensity, params: PyTree, ensemble: Ensemble, key: Array
     ) -> tuple[Ensemble, Info]:
         """Move every particle once; π is left invariant."""
-        ...
 
 
 @runtime_checkable
@@ -114,12 +107,10 @@ class AnyTarget(Protocol):
     @property
     def dim(self) -> int:
         """The number of unconstrained real values in a position."""
-        ...
 
     @property
     def dtype(self) -> np.dtype:
         """The floating dtype of positions."""
-        ...
 
 
 class Method(ABC):
@@ -166,6 +157,10 @@ class Method(ABC):
     def rows(self, n: int, size: int) -> int:
         """How many of ``size`` rows a batch has when n draws are wanted: no more than that."""
         return min(size, n)
+
+    def coordinates(self, params: PyTree) -> Coordinates | None:
+        """Coordinates in which the target is easier, where the method has learned any."""
+        return None
 
     def start(self, params: PyTree) -> Initial | None:
         """P0, where the method has one."""

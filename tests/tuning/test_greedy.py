@@ -78,7 +78,6 @@ def test_the_ensemble_is_moved_as_the_kernel_moves_it(normal):
     assert 0 < np.mean(info.accepted) < 1
     np.testing.assert_allclose(moved.ensemble.position, after.position, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(chosen.acceptance, np.mean(info.acceptance), rtol=1e-4)
-    np.testing.assert_array_equal(np.asarray(moved.idle) == 0, info.accepted)
 
 
 def test_a_dead_step_moves_nothing_and_halves_the_step_size(normal):
@@ -88,7 +87,6 @@ def test_a_dead_step_moves_nothing_and_halves_the_step_size(normal):
         assert chosen.dead and chosen.acceptance < 0.25
         np.testing.assert_array_equal(after.ensemble.position, walk.ensemble.position)
         assert float(after.step) == 20.0
-        assert np.all(np.asarray(after.idle) == 1)
         assert chosen.gradients <= 2  # it is given up at once
 
 
@@ -114,26 +112,20 @@ def cliff(x):
     return -0.5 * jnp.sum(x**2) - 0.5 * 1600 * left**2
 
 
-def test_careful_steps_free_particles_that_are_stuck():
+def test_small_steps_free_particles_that_are_stuck():
+    """Steps of ordinary size free none. Half of the tenth that are small do: three of eight would have to meet none of
+    them in 60, which has probability 56 · 0.95¹⁸⁰ = 0.006; the key is fixed."""
     density = eg.Target(cliff, like=jnp.zeros(1)).density.batched
     x = np.abs(np.random.default_rng(0).normal(size=(N, 1))).astype(np.float32)
     x[:8] = -1.6
-    unit = DiagonalChart(jnp.ones(1))
-    walk, careful = begin(start(density, jnp.asarray(x)), 0.9), []
-    walk = walk._replace(length=jnp.int32(2))
-    for t in range(9):
-        walk, chosen = go(density, walk, REPEAT, t, unit)
-    assert np.all(np.asarray(walk.ensemble.position)[:8] == np.float32(-1.6))  # no step of ordinary size does it
-    for t in range(9, 40):
-        before = float(walk.step)
-        walk, chosen = go(density, walk, REPEAT, t, unit)
-        if float(chosen.step) < 0.5 * before:
-            careful.append((t, float(chosen.step) / before, float(walk.step) == before))
-    position = np.asarray(walk.ensemble.position)
-    assert position[:8].min() > -1.3 and np.all(np.asarray(walk.idle) < 40)
-    assert careful and all(t % 2 == 1 for t, _, _ in careful)  # every other step at most
-    assert careful[0][1] == pytest.approx(0.2) and min(ratio for _, ratio, _ in careful) == pytest.approx(0.04)
-    assert all(kept for *_, kept in careful)  # and the ordinary step size is what it was
+    unit, freed = DiagonalChart(jnp.ones(1)), []
+    for kernel in (AffineHMC(careful=0.0), KERNEL):
+        after = start(density, jnp.asarray(x))
+        params = AffineParams(jnp.float32(0.9), jnp.int32(2), unit)
+        for t in range(60):
+            after, _ = kernel.transition(density, params, after, jax.random.fold_in(jax.random.key(1), t))
+        freed.append(int(np.sum(np.asarray(after.position)[:8] > -1.3)))
+    assert freed[0] == 0 and freed[1] >= 6
 
 
 def test_what_is_not_finite_is_not_moved_to():

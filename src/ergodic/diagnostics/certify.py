@@ -208,7 +208,7 @@ def _stationarity(case: _Case) -> list[Finding]:
     # Limits of the tails come from the first half of the draws, so only the second half is tested with them.
     x, level = seen.usable.position, seen.usable.logdensity
     half = len(x) // 2
-    tails = Tails.of(case.sampler.target.names, x[:half], level[:half])
+    tails = Tails.of(seen.names, x[:half], level[:half])
     before, outside = functions(x, level), tails(x[half:], level[half:])
     statistics, p_values = [], []
     for moved in seen.probed.values():
@@ -254,7 +254,7 @@ def _going_on(case: _Case) -> list[Finding]:
 def _stein(case: _Case) -> list[Finding]:
     """Identities that hold for draws of π: they need no more than the force at the draws."""
     functions, seen = case.functions, case.seen.usable
-    found = identities(functions, case.sampler.target.names, seen.position, seen.gradient)
+    found = identities(functions, case.seen.names, seen.position, seen.gradient)
     tested = average(found.values)
     p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
     verdict = _judge(p_value, case.threshold)
@@ -337,7 +337,7 @@ _LONGER = "the chain is too short for other starts than its own: more steps, or 
 def _start_finding(
     name: str, path: starts.Followed, draws: starts.OwnDraws, threshold: float, remembers: bool
 ) -> Finding:
-    moved = float(path.moved().mean())
+    moved = float(path.moved(draws.floor).mean())
     name = f"start: {name}"
     if moved < 0.5:
         words = f"{1 - moved:.0%} of the particles stay where they are: this start says nothing"

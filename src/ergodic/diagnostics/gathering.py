@@ -1,6 +1,8 @@
 """The evidence of a certificate, gathered a stage at a time: fresh draws, and where further transitions took them.
 
-Nothing is thrown away: a stage adds rows to what there is, and every test looks at all of them.
+Nothing is thrown away: a stage adds rows to what there is, and every test looks at all of them. All of it is in the
+coordinates u that the sampler has learned, where it has: there necks are as wide as everything else, and other starts
+reach along them. Draws are from π in x where they are from its pull-back in u.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class Gathered:
       sampler: whose draws they are.
       stages: how many there were.
       draws: as they came.
-      usable: those of them that can be taken as independent, and have a finite log π*, with its force.
+      usable: those of them that can be taken as independent, and have a finite log π*, with its force; in u.
       probe: how they were probed, once they were; ``probed`` is where each length took them.
       again: where the chain took them, going on.
       paths: where it took other starts.
@@ -50,7 +52,10 @@ class Gathered:
 
     def __init__(self, sampler: Sampler):
         target, dtype = sampler.target, sampler.target.dtype
-        self.sampler, self.way, self.stages = sampler, Way.on(target), 0
+        self.sampler, self.stages = sampler, 0
+        self.way = Way.on(target, coordinates=sampler.method.coordinates(sampler.params))
+        self.inside = self.way.coordinates.on_host()
+        self.names = self.inside.names(target.names)
         self.rows = min(sampler.method.chunk(target.dim, sampler.params), ROWS)
         self.chart = identity(self.rows, target.dim, self.way.settings.chart_rank, dtype)
         self.draws: Draws | None = None
@@ -75,7 +80,7 @@ class Gathered:
         self.depth = max(self.depth, fresh.cost.depth)
         position, logdensity = separate(fresh, jax.random.fold_in(key, _PICK))
         inside = np.isfinite(logdensity)
-        new = self._evaluated(position[inside], logdensity[inside])
+        new = self._evaluated(position[inside])
         self.usable = Particles(*(np.concatenate(both) for both in zip(self.usable, new, strict=True)))
         self.gradients += fresh.cost.gradients + len(new.position)
 
@@ -83,7 +88,7 @@ class Gathered:
         """What is looked at: in a frame of the first half of the draws, which fits them too well to compare them."""
         half = len(self.usable.position) // 2
         made = frame(self.usable.position[:half], self.usable.logdensity[:half])
-        return Functions.of(made, self.sampler.target.names, rng)
+        return Functions.of(made, self.names, rng)
 
     def move(self, key: Array) -> None:
         """Probe the draws that were not probed yet."""
@@ -153,14 +158,17 @@ class Gathered:
             price += len(starts.KINDS) * (self.starts_of(total) - followed) * starts.ROUNDS * depth
         return price
 
-    def _evaluated(self, position: np.ndarray, logdensity: np.ndarray) -> Particles:
-        """Positions with their log π* and its force."""
-        gradient = np.empty_like(position)
-        for at in range(0, len(position), self.rows):
-            here = slice(at, min(at + self.rows, len(position)))
-            block = np.resize(position[here], (self.rows, position.shape[1]))
-            gradient[here] = np.asarray(self.way.evaluated(block, self.chart).gradient)[: here.stop - at]
-        return Particles(position, logdensity, gradient)
+    def _evaluated(self, position: np.ndarray) -> Particles:
+        """Positions x in the sampler's coordinates, with the density there and its force."""
+        u = self.inside.inverse(position)
+        level, force = np.empty(len(u), u.dtype), np.empty_like(u)
+        for at in range(0, len(u), self.rows):
+            here = slice(at, min(at + self.rows, len(u)))
+            found = self.way.evaluated(np.resize(u[here], (self.rows, u.shape[1])), self.chart)
+            level[here], force[here] = (
+                np.asarray(leaf)[: here.stop - at] for leaf in (found.logdensity, found.gradient)
+            )
+        return Particles(u, level, force)
 
     def _mover(self, method: Chained, key: Array) -> starts.Move:
         """Once through the sampler's chain, in chunks; a new key every time."""
@@ -170,11 +178,12 @@ class Gathered:
             moved, levels = np.empty_like(positions), np.empty(len(positions), positions.dtype)
             for at in range(0, len(positions), size):
                 rows = slice(at, min(at + size, len(positions)))
-                block = jnp.asarray(np.resize(positions[rows], (size, positions.shape[1])))  # the program that draws
+                some = np.resize(positions[rows], (size, positions.shape[1]))  # the program that draws
+                block = jnp.asarray(self.inside.forward(some)[0])
                 batch = method.chain(sampler.target, sampler.params, block, jax.random.fold_in(key, next(calls)))
-                moved[rows], levels[rows] = (
-                    np.asarray(v)[: rows.stop - at] for v in (batch.position, batch.logdensity)
-                )
+                end, level = (np.asarray(v)[: rows.stop - at] for v in (batch.position, batch.logdensity))
+                moved[rows] = self.inside.inverse(end)
+                levels[rows] = level + self.inside.forward(moved[rows])[1]
             return moved, levels
 
         return move

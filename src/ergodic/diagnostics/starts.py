@@ -26,6 +26,7 @@ ROUNDS = 3
 MEMBERS = 10
 KINDS = ("inflated", "displaced +", "displaced -")
 _REACH = 3.0
+_FLOOR = 10.0
 
 Move = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """``move(positions) -> (positions, log π*)``: once through the sampler's chain, with fresh randomness."""
@@ -39,9 +40,12 @@ class Followed(NamedTuple):
     end: np.ndarray
     end_logdensity: np.ndarray
 
-    def moved(self) -> np.ndarray:
-        """Which particles are somewhere, and did not stay where they were for a whole round."""
-        somewhere = np.isfinite(self.middle_logdensity) & np.isfinite(self.end_logdensity)
+    def moved(self, floor: float) -> np.ndarray:
+        """Which particles are somewhere, and did not stay where they were for a whole round.
+
+        A particle whose log π* is still below the floor is in no mode: it has not got away from where it was put.
+        """
+        somewhere = np.isfinite(self.middle_logdensity) & (self.end_logdensity > floor)
         return somewhere & np.any(self.end != self.middle, axis=1)
 
 
@@ -55,13 +59,17 @@ class OwnDraws(NamedTuple):
     """The same, every column sorted."""
     whitened: np.ndarray
     """``(n, dim)``."""
+    floor: float
+    """log π* that no mode has that would count: so many spreads below the median."""
 
     @staticmethod
     def of(functions: Functions, positions: np.ndarray, logdensity: np.ndarray) -> OwnDraws:
         """Look at the draws once."""
         look = Bounded.of(functions, positions, logdensity)
         values = look(positions, logdensity)
-        return OwnDraws(look, values, np.sort(values, axis=0), functions.frame.whiten(positions))
+        low, middle = np.quantile(logdensity, (0.16, 0.5))
+        floor = middle - _FLOOR * max(middle - low, 1.0)
+        return OwnDraws(look, values, np.sort(values, axis=0), functions.frame.whiten(positions), float(floor))
 
 
 class Agreement(NamedTuple):
@@ -118,7 +126,7 @@ def compare(path: Followed, draws: OwnDraws) -> Agreement:
     Means and distributions of every function are compared, and the means along two directions in which half of the
     particles lie furthest from the draws, for the other half: a small distant heap is spread over all coordinates.
     """
-    moved, look = path.moved(), draws.look
+    moved, look = path.moved(draws.floor), draws.look
     theirs = look(path.end, path.end_logdensity)[moved]
     change = average(theirs - look(path.middle, path.middle_logdensity)[moved])
     means, shapes = two_averages(draws.values, theirs), two_samples(draws.ordered, theirs)
@@ -143,7 +151,7 @@ def compare(path: Followed, draws: OwnDraws) -> Agreement:
 def memory(path: Followed, draws: OwnDraws) -> tuple[float, float, str]:
     """Of superchains that all moved: the p-value that they agree, the largest nested R̂, the function that has it."""
     values = draws.look(path.end, path.end_logdensity)
-    values = values.reshape(-1, MEMBERS, values.shape[1])[path.moved().reshape(-1, MEMBERS).all(axis=1)]
+    values = values.reshape(-1, MEMBERS, values.shape[1])[path.moved(draws.floor).reshape(-1, MEMBERS).all(axis=1)]
     if len(values) < 2:
         return 1.0, 1.0, ""
     rhat = nested_rhat(values)

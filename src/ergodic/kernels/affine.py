@@ -5,7 +5,8 @@ Momentum is N(0, I) in z. With f = ∂log π*(x) one leapfrog of size ε is
     r ← r + ε/2 A'f;    x ← x + ε A r;    r ← r + ε/2 A'f
 
 A is any linear chart (`charts/`). Each particle's ε is drawn anew, uniformly within `jitter` of the step size:
-trajectories of one length for all would resonate with the target's periods. The number of leapfrogs is a number, not
+trajectories of one length for all would resonate with the target's periods. A few of them are small, by up to a
+hundred: whoever is stuck where the target is steep gets away sooner or later. The number of leapfrogs is a number, not
 part of the program: steps of different lengths share it, and none does work that is thrown away.
 """
 
@@ -40,10 +41,13 @@ class AffineHMC:
 
     Attributes:
       jitter: particles' step sizes are uniform on ε (1 ± jitter).
+      careful: the share of small steps, of sizes from ε ``smallest`` to ε: they get away from where it is steep.
       divergence_threshold: rise in energy from which a move counts as diverged.
     """
 
     jitter: float = 0.5
+    careful: float = 0.1
+    smallest: float = 0.01
     divergence_threshold: float = 1000.0
 
     def transition(
@@ -61,7 +65,8 @@ class AffineHMC:
 
     def steps(self, step: Float[Array, ""], uniform: Float[Array, "particles 1"]) -> Float[Array, "particles 1"]:
         """Every particle's own step size, from uniforms on [0, 1)."""
-        return step * (1 + self.jitter * (2 * uniform - 1))
+        usual = 1 + self.jitter * (2 * uniform - 1)
+        return step * jnp.where(uniform < self.careful, self.smallest ** (1 - uniform / self.careful), usual)
 
     def acceptance(
         self,

@@ -26,10 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..charts.coordinates import Coordinates, plain
 from ..family import Family
 from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, diagonal
 from ..initial.mixture import KernelMixture
+from ..initial.pushed import Pushed
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble
 from ..protocols import Annealable, Budgeted, Fact, Familial, Shapes
@@ -45,10 +47,10 @@ from ..target import Density, Target
 from ..tuning.greedy_settings import GreedySettings, details_of
 from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
-from ..tuning.walking import Walked, pilot, prune, retune
+from ..tuning.walking import Walked, pilot, prune, relearned, retune
 from .schedule import GEIParams, params_of, params_of_tempered, run, run_in_steps, template_of
 
-_PILOT, _WALK, _PRUNE, _ANNEAL, _CERTIFY = 0, 1, 50, 51, 101
+_PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CERTIFY = 0, 1, 50, 51, 60, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
 
 _LEAST_SECONDS = 10.0
@@ -85,6 +87,7 @@ class GEI(Annealable, Familial, Budgeted):
       pilot: steps of the pilot, at most.
       anneal: whether the chain goes through temperatures, and its draws carry weights. None: where particles cannot
         forget where they started, and the certificate says so.
+      chart: whether coordinates are learned in which necks and bends are straight (docs/charts.md).
       certify: whether fresh draws are certified, and what failed is tuned further.
       details: every other number that tuning goes by.
     """
@@ -93,6 +96,7 @@ class GEI(Annealable, Familial, Budgeted):
     steps: int = 96
     pilot: int = 96
     anneal: bool | None = None
+    chart: bool = True
     certify: bool = True
     details: GreedySettings = field(default=GreedySettings(), repr=False)
 
@@ -111,9 +115,8 @@ class GEI(Annealable, Familial, Budgeted):
         budget, rounds = budget or Budget(), self.details.rounds
         spent = _Spent(Stopwatch(), budget)
         with Progress("tuning", rounds, enabled=progress) as bar, budget.interruptible():
-            way = Way.on(target, self.kernel, self.details)
-            fitted = self._paced(way, key, spent)
-            found = fitted._found(way, key, spent)
+            fitted = self._paced(target, key, spent)
+            found = fitted._found(fitted._way(target), key, spent)
             if self.anneal:
                 return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, budget)
             made: list[Sampler] = []
@@ -121,7 +124,9 @@ class GEI(Annealable, Familial, Budgeted):
             for attempt in range(rounds):
                 longer = bool(made) and not _failed(made[-1])
                 least = 2 * len(found.chosen.step) if attempt else 0
-                initials, found = fitted._walked(way, found, key, spent, attempt, least, fine=not longer)
+                if attempt:
+                    found = relearned(found, jax.random.fold_in(key, _LEARN + attempt))
+                initials, found = fitted._walked(found, key, spent, attempt, least, fine=not longer)
                 record = {name: getattr(found.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
                 record["memory"] = found.memory
                 sampler = Sampler(target, self, params_of(initials[0], found, ()), record, spent.cost())
@@ -144,10 +149,17 @@ class GEI(Annealable, Familial, Budgeted):
                     _count(other, spent)
         return max(reversed(made), key=_rank)  # of those alike, the one tuned longest
 
-    def _paced(self, way: Way, key: Array, spent: _Spent) -> GEI:
+    def _way(self, target: Target, params: GEIParams | None = None) -> Way:
+        """How ensembles go, in the coordinates that were learned, or where none were yet."""
+        layers = self.details.layers if self.chart and target.dim > 1 else 0
+        inside = plain(layers, self.particles, target.dim, target.dtype) if params is None else params.coordinates
+        return Way.on(target, self.kernel, self.details, inside)
+
+    def _paced(self, target: Target, key: Array, spent: _Spent) -> GEI:
         """The settings with as many particles as the density's cost affords: one evaluation is timed."""
-        particles, target, budget = self.particles, way.members[0], spent.budget
+        particles, budget = self.particles, spent.budget
         while True:
+            way = replace(self, particles=particles)._way(target)
             started = way.started([self.starts(target)[-1]], generator(key), particles)  # compiles
             budget.pace = min(_seconds(way, started, particles) for _ in range(2))
             spent.add(3, 3 * particles)
@@ -161,7 +173,7 @@ class GEI(Annealable, Familial, Budgeted):
         if self.anneal:
             raise ConfigError(f"a family is tuned without annealing, not by {self!r}; fit its members one by one")
         spent, way = _Spent(Stopwatch(), Budget()), Way.on(family, self.kernel, self.details)
-        initials, found = self._walked(way, self._found(way, key, spent), key, spent)
+        initials, found = self._walked(self._found(way, key, spent), key, spent)
         params = params_of(initials, found, (len(family),))
         return FamilySampler(family, self, params, found.settled, found.memory, spent.cost())
 
@@ -174,7 +186,6 @@ class GEI(Annealable, Familial, Budgeted):
 
     def _walked(
         self,
-        way: Way,
         found: Walked,
         key: Array,
         spent: _Spent,
@@ -183,7 +194,7 @@ class GEI(Annealable, Familial, Budgeted):
         fine: bool = False,
     ) -> tuple[list[KernelMixture], Walked]:
         """P0 around the last walk's particles, member by member, and a chain tuned on fresh ones."""
-        pairs = zip(found.particles(), found.charts, strict=True)
+        way, pairs = found.way, zip(found.particles(), found.charts, strict=True)
         initials = [KernelMixture.around(particles.position, chart) for particles, chart in pairs]
         found = retune(
             way,
@@ -212,7 +223,8 @@ class GEI(Annealable, Familial, Budgeted):
 
     def _tempered(self, target: Target, found: Walked, key: Array, spent: _Spent) -> Sampler:
         """The annealed chain, from one wide Gaussian around the particles."""
-        initial = gaussian_around(found.particles()[0].position, self.details.wider)
+        position, _ = found.way.left(found.particles()[0].position, np.zeros(()))
+        initial = gaussian_around(position, self.details.wider)
         way = self._through_temperatures(target, initial, jax.random.fold_in(key, _ANNEAL), spent.budget)
         spent.add(way.cost.depth, way.cost.gradients)
         return replace(way, cost=spent.cost())
@@ -235,7 +247,8 @@ class GEI(Annealable, Familial, Budgeted):
         """The sampler annealed from P0's centres, for log Z: its draws carry weights."""
         if sampler.params.schedule.beta is not None:
             return sampler
-        initial = gaussian_around(np.asarray(sampler.params.initial.centres), self.details.wider)
+        centres, _ = sampler.params.coordinates.on_host().forward(np.asarray(sampler.params.initial.centres))
+        initial = gaussian_around(centres, self.details.wider)
         return replace(self._through_temperatures(sampler.target, initial, key), record={})
 
     def elsewhere(self, params: GEIParams, shift: float, factor: float) -> GEIParams:
@@ -244,9 +257,13 @@ class GEI(Annealable, Familial, Budgeted):
         away = initial.chart.push(jnp.full((1, initial.centres.shape[1]), shift, initial.centres.dtype))
         return params._replace(initial=KernelMixture(initial.centres + away, initial.chart.times(factor)))
 
-    def start(self, params: GEIParams) -> KernelMixture:
+    def start(self, params: GEIParams) -> KernelMixture | Pushed:
         """P0, around the pilot's particles."""
-        return params.initial
+        return Pushed(params.initial, params.coordinates) if params.coordinates.layers else params.initial
+
+    def coordinates(self, params: GEIParams) -> Coordinates:
+        """Those that were learned."""
+        return params.coordinates
 
     def transitions(self, params: GEIParams) -> int:
         """T, which came from the target."""
@@ -273,7 +290,7 @@ class GEI(Annealable, Familial, Budgeted):
 
         def one(index: int) -> Batch:
             start_key, chain_key = jax.random.split(jax.random.fold_in(key, index))
-            position = params.initial.sample_on_host(generator(start_key), size)
+            position = self.start(params).sample_on_host(generator(start_key), size)
             return self.chain(target, params, jnp.asarray(position), chain_key)
 
         return ahead(one(index) for index in range(start, start + count))
@@ -282,7 +299,7 @@ class GEI(Annealable, Familial, Budgeted):
         """The same by compiled programs: that which tuned the steps, where the chain is not annealed."""
         if params.schedule.beta is not None:
             return super().chain(target, params, position, key)
-        return run_in_steps(Way.on(target, self.kernel, self.details), params, position, key)
+        return run_in_steps(self._way(target, params), params, position, key)
 
     def chunk(self, dim: int, params: GEIParams) -> int:
         """As many as were tuned on, which is how many P0 has centres: there is a program for that."""

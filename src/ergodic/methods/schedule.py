@@ -11,9 +11,12 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from ..chain import advance
 from ..charts import DenseChart, LinearChart, LowRankChart, chart_at
+from ..charts.coordinates import Coordinates
+from ..charts.driven import blank
 from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC, AffineParams
 from ..kernels.ensemble import BatchedDensity, Ensemble, Info, start
+from ..kernels.pulled_back import pulled_back
 from ..kernels.tempered import log_ratio, temper, tempered, untemper
 from ..protocols import Shapes
 from ..runtime.drawing import Batch
@@ -41,6 +44,8 @@ class GEIParams(NamedTuple):
     schedule: Schedule
     charts: LinearChart
     """Stacked along a leading axis, behind that of the members."""
+    coordinates: Coordinates = Coordinates()
+    """u, in which all of the above is; a family, and a schedule along temperatures, have u = x."""
 
 
 class _Scheduled(NamedTuple):
@@ -61,27 +66,32 @@ def run(
     kernel: AffineHMC, density: BatchedDensity, params: GEIParams, position: Float[Array, "particles dim"], key: Array
 ) -> Batch:
     """The T transitions from given positions; along temperatures, where the schedule has any."""
-    ensemble, scheduled = start(density, position), _Scheduled(kernel, params.charts)
+    coordinates = params.coordinates
+    density = pulled_back(density, coordinates)
+    ensemble, scheduled = start(density, coordinates.inverse(position)), _Scheduled(kernel, params.charts)
     if params.schedule.beta is not None:
         return _annealed(scheduled, density, params.initial, params.schedule, params.schedule.beta, ensemble, key)
     end, stats, trace = advance(density, scheduled, params.schedule, ensemble, key)
-    return Batch(end.position, end.logdensity, stats._asdict(), trace._asdict())
+    x, volume = coordinates.forward(end.position)
+    return Batch(x, end.logdensity - volume, stats._asdict(), trace._asdict())
 
 
 def run_in_steps(way: Way, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
     """The same without temperatures, step by step with the program that tuned them: nothing is compiled for it."""
     schedule, charts = jax.device_get((params.schedule, params.charts))
-    ensemble, infos = way.evaluated(position, chart_at(charts, schedule.which[0])), []
+    inside = way.coordinates.on_host().inverse(np.asarray(position))
+    ensemble, infos = way.evaluated(inside, chart_at(charts, schedule.which[0])), []
     levels = [ensemble.logdensity]
     each = zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)
     for t, (step, leapfrogs, which) in enumerate(each):
         ensemble, info = way.applied(ensemble, chart_at(charts, which), float(step), int(leapfrogs), t, key)
         infos.append(info)
         levels.append(ensemble.logdensity)
-    return batch_of(ensemble, stacked(jax.device_get(infos)), np.stack(jax.device_get(levels)))
+    end = way.left(np.asarray(ensemble.position), np.asarray(ensemble.logdensity))
+    return batch_of(*end, stacked(jax.device_get(infos)), np.stack(jax.device_get(levels)))
 
 
-def batch_of(end: Ensemble, infos: Info, levels: np.ndarray) -> Batch:
+def batch_of(position: np.ndarray, logdensity: np.ndarray, infos: Info, levels: np.ndarray) -> Batch:
     """Draws, from what every transition did, and log π* before and after each, ``(steps, particles)``."""
     finite = np.isfinite(levels)
     stats: PyTree = {
@@ -94,7 +104,9 @@ def batch_of(end: Ensemble, infos: Info, levels: np.ndarray) -> Batch:
         "acceptance": infos.acceptance.mean(axis=1),
         "divergence": infos.diverged.mean(axis=1),
     }
-    return Batch(end.position, end.logdensity, stats, trace)
+    x: PyTree = position
+    level: PyTree = logdensity
+    return Batch(x, level, stats, trace)
 
 
 def _annealed(
@@ -139,6 +151,7 @@ def params_of(initial: KernelMixture | list[KernelMixture], walked: Walked, memb
         jax.tree_util.tree_map(jnp.asarray, mixture),
         schedule,
         jax.tree_util.tree_map(lambda leaf: jnp.asarray(np.expand_dims(leaf, len(members))), charts),
+        walked.way.coordinates,
     )
 
 
@@ -176,9 +189,15 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
             return LowRankChart(real(*lead, dim), real(*lead, dim, rank), real(*lead, rank))
         return DenseChart(real(*lead, dim, dim), real(*lead, dim, dim), real(*lead))
 
+    layers = {path.split("/")[2] for path in found if path.startswith("coordinates/layers/")}
+    if layers:
+        slots = found["coordinates/layers/0/spread"][0]
+        split = any(path.endswith("/directions/out") for path in found)
+        layer = jax.tree_util.tree_map(lambda leaf: real(*leaf.shape), blank(dim, slots, split, dtype))
     beta = real(steps) if "schedule/beta" in found else None
     return GEIParams(
         KernelMixture(real(*family, centres, dim), chart(*family)),
         Schedule(real(steps), whole(steps), whole(steps), beta),
         chart(*family, count),
+        Coordinates((layer,) * len(layers) if layers else ()),
     )

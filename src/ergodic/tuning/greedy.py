@@ -17,9 +17,8 @@ of the last, ε *= exp(a - 0.8), and its length L is (numbers are those of `gree
 `START` moves nothing: it evaluates log π* and its force where the particles stand. So tuning, drawing and probing are
 one program, compiled once, and a schedule of any length runs on it.
 
-Where a < ¼ the step is dead: nothing moves, nothing is kept, ε is halved. Where some particles have not moved for eight
-steps, every other step is a small one, ε/5, then ε/25, ...: what is stuck where the target is steep gets away, and so
-will fresh particles that meet the same schedule.
+Where a < ¼ the step is dead: nothing moves, nothing is kept, ε is halved. What is stuck where the target is steep gets
+away by the small steps that the kernel makes now and then (`kernels/affine.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..kernels.affine import AffineHMC, along, landed
@@ -49,10 +47,6 @@ class Walk(NamedTuple):
     """ε."""
     length: Int[Array, ""]
     """L of the last search."""
-    idle: Int[Array, "particles"]
-    """Steps since a particle last moved."""
-    care: Int[Array, ""]
-    """How many small steps in a row have been needed."""
 
 
 class Chosen(NamedTuple):
@@ -68,9 +62,7 @@ class Chosen(NamedTuple):
 
 def begin(ensemble: Ensemble, step: float | Array) -> Walk:
     """A walk at its start."""
-    zero, idle = np.zeros((), np.int32), np.zeros(ensemble.position.shape[0], np.int32)
-    size = np.asarray(step, ensemble.position.dtype)
-    return Walk(ensemble, *(jnp.asarray(leaf) for leaf in (size, zero + 1, idle, zero)))
+    return Walk(ensemble, jnp.asarray(step, ensemble.position.dtype), jnp.asarray(1, jnp.int32))
 
 
 class _Search(NamedTuple):
@@ -103,18 +95,15 @@ def advance(
     ensemble, x = walk.ensemble, walk.ensemble.position
     momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
     applied, starting = mode == APPLY, mode == START
-    stuck = jnp.mean((walk.idle >= settings.idle).astype(x.dtype)) > settings.few
-    careful = stuck & (t % 2 == 1) & (mode != TRANSIENT) & ~applied & ~starting
-    fine = (mode == FINE) & ~careful
-    smaller = jnp.where(fine, 1 / settings.finer, 1).astype(x.dtype)
-    step = walk.step * jnp.where(careful, settings.smaller ** (1 + jnp.minimum(walk.care, 3)).astype(x.dtype), smaller)
+    fine = mode == FINE
+    step = walk.step * jnp.where(fine, 1 / settings.finer, 1).astype(x.dtype)
     steps = jnp.where(starting, 0, kernel.steps(step, uniform[:, :1]))
     field, here = along(density, chart, ensemble)
     origin = chart.whiten(x - jnp.mean(x, axis=0)[None, :])
     quarter = jnp.clip(jnp.round(0.5 * jnp.pi / step), 1, settings.quarter).astype(jnp.int32)
     wanted = jnp.where(mode == TRANSIENT, quarter, walk.length * jnp.where(fine, settings.finer, 1))
     wanted = jnp.where(starting, 1, jnp.where(applied, walk.length, jnp.minimum(wanted, settings.longest)))
-    searching = (mode == SEARCH) & ~careful
+    searching = mode == SEARCH
 
     def go_on(search: _Search) -> Bool[Array, ""]:
         until = jnp.where(searching, jnp.minimum(2 * search.best_length + 2, settings.longest), wanted)
@@ -146,16 +135,14 @@ def advance(
     found = jax.lax.while_loop(go_on, leap, started)
 
     acceptance = jnp.mean(found.probability)
-    dead = (acceptance < settings.dead) & ~careful & ~fine & ~applied & ~starting
+    dead = (acceptance < settings.dead) & ~fine & ~applied & ~starting
     accepted = starting | ((uniform[:, 1] < found.probability) & ~dead)
     growth = jnp.where(acceptance > settings.easy, 2, jnp.exp(acceptance - settings.acceptance))
     followed = walk.step * jnp.where(dead, 0.5, growth)
     walk = Walk(
         select(accepted, outside(found.proposal), ensemble),
-        jnp.where(careful | fine | applied | starting, walk.step, followed),
+        jnp.where(fine | applied | starting, walk.step, followed),
         jnp.where(searching & ~dead, found.best_length, walk.length),
-        jnp.where(accepted, 0, walk.idle + 1),
-        jnp.where(careful, walk.care + 1, jnp.where(t % 2 == 1, 0, walk.care)),
     )
     diverged = found.energy_error > kernel.divergence_threshold
     info = Info(found.probability, accepted, found.energy_error, diverged)

@@ -24,9 +24,6 @@ class GreedySettings:
       easy: with more acceptance ε is doubled.
       quarter: leapfrogs of a step on the way from a far start, at most.
       length_cost: the exponent by which a length's cost counts in the search for it.
-      idle: steps without a move after which a particle counts as stuck.
-      few: the share of stuck particles from which small steps are made.
-      smaller: how much smaller each small step in a row is.
       finer: how much finer a fine step is; it has as many times more leapfrogs.
       chunk: steps of a pilot between two looks at it; other walks are looked at twice as often.
       first_step: ε before anything is known.
@@ -49,6 +46,8 @@ class GreedySettings:
       chart_reach: how much one ensemble may stretch or shrink a direction of its own covariance, at most.
       chart_rank: leading directions of positions, and of forces, that a low-rank chart looks at.
       chart_noise: a stretch nearer to 1 may be the noise of few particles, and is left out.
+      layers: of the coordinates that are learned (`charts/driven.py`), at most.
+      beyond: spreads beyond the particles to which pairs are looked at along the drivers, too.
       scales: of the normal distributions around 0 that a pilot may start from, from wide to narrow.
       rounds: fits of a target, each from better particles, while the certificate fails.
       patience: a further round begins only while less than so many times the seconds of the first have passed.
@@ -62,9 +61,6 @@ class GreedySettings:
     easy: float = 0.95
     quarter: int = 16
     length_cost: float = 0.75
-    idle: int = 8
-    few: float = 0.003
-    smaller: float = 0.2
     finer: int = 4
     chunk: int = 8
     first_step: float = 0.5
@@ -86,6 +82,8 @@ class GreedySettings:
     chart_reach: float = 100.0
     chart_rank: int = 16
     chart_noise: float = 2.0
+    layers: int = 2
+    beyond: float = 1.5
     scales: tuple[float, ...] = (1.0, 0.1)
     rounds: int = 4
     patience: float = 4.0

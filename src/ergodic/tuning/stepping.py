@@ -15,11 +15,13 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..charts import LinearChart
+from ..charts.coordinates import Coordinates
 from ..charts.fitting import chart_of, identity
 from ..charts.members import MembersChart
 from ..family import Family, FamilyDensity
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, Info
+from ..kernels.pulled_back import pulled_back
 from ..protocols import Chart, Initial
 from ..runtime.programs import compiled
 from ..target import Density, Target
@@ -39,14 +41,46 @@ class Way(NamedTuple):
     members: Family | tuple[Target]
     kernel: AffineHMC
     settings: GreedySettings
+    coordinates: Coordinates = Coordinates()
+    """u, in which ensembles live."""
 
     @staticmethod
-    def on(what: Target | Family, kernel: AffineHMC | None = None, settings: GreedySettings | None = None) -> Way:
+    def on(
+        what: Target | Family,
+        kernel: AffineHMC | None = None,
+        settings: GreedySettings | None = None,
+        coordinates: Coordinates | None = None,
+    ) -> Way:
         """The way of a target, which is its only member, or of a family."""
         kernel, settings = kernel or AffineHMC(), settings or GreedySettings()
+        inside = coordinates or Coordinates()
         if isinstance(what, Family):
-            return Way(what.density, what.data, what, kernel, settings)
-        return Way(what.density, (), (what,), kernel, settings)
+            return Way(what.density, what.data, what, kernel, settings, inside)
+        return Way(what.density, (), (what,), kernel, settings, inside)
+
+    def inside(self, coordinates: Coordinates) -> Way:
+        """The same in other coordinates, of as many layers: nothing is compiled for it."""
+        return self._replace(coordinates=coordinates.on_device(self.members[0].dtype))
+
+    def outside(self) -> Way:
+        """The same in coordinates u = x, by the same program."""
+        return self._replace(coordinates=self.coordinates.unmoved())
+
+    def entered(self, particles: Particles) -> Particles:
+        """Particles of x as those of u."""
+        if not self.coordinates.layers:
+            return particles
+        coordinates = self.coordinates.on_host()
+        u = coordinates.inverse(particles.position)
+        _, volume = coordinates.forward(u)
+        return Particles(u, particles.logdensity + volume, coordinates.pull_back(u, particles.gradient))
+
+    def left(self, position: np.ndarray, logdensity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """x and log π* there, of positions u and the density in u."""
+        if not self.coordinates.layers:
+            return position, logdensity
+        x, volume = self.coordinates.on_host().forward(position)
+        return x, logdensity - volume
 
     def started(self, initials: Sequence[Initial], rng: np.random.Generator, particles: int) -> Ensemble:
         """Fresh particles of every member's P0, drawn on the host: that needs no compiling."""
@@ -76,7 +110,7 @@ class Way(NamedTuple):
         self, walk: Walk, chart: Chart, mode: int, t: int, key: Array, most: int = ANY
     ) -> tuple[Walk, Chosen, Info]:
         """One step by the compiled program."""
-        args = (self.data, walk, chart, np.int32(mode), np.int32(most), np.int32(t), key)
+        args = (self.data, self.coordinates, walk, chart, np.int32(mode), np.int32(most), np.int32(t), key)
         return compiled(_step, (self.density, self.kernel, self.settings), *args, brief=True)(*args)
 
     def chart(self, particles: Particles) -> LinearChart:
@@ -88,8 +122,7 @@ class Way(NamedTuple):
 
 def _at(ensemble: Ensemble, step: float, leapfrogs: int) -> Walk:
     """A walk whose next step is given; its numbers stay on the host, where they cost nothing to make."""
-    zero, idle = np.zeros((), np.int32), np.zeros(ensemble.logdensity.shape, np.int32)
-    parts: PyTree = (np.asarray(step, ensemble.position.dtype), np.int32(leapfrogs), idle, zero)
+    parts: PyTree = (np.asarray(step, ensemble.position.dtype), np.int32(leapfrogs))
     return Walk(ensemble, *parts)
 
 
@@ -105,6 +138,7 @@ def _step(
     kernel: AffineHMC,
     settings: GreedySettings,
     data: PyTree,
+    coordinates: Coordinates,
     walk: Walk,
     chart: Chart,
     mode: Array,
@@ -112,4 +146,5 @@ def _step(
     t: Array,
     key: Array,
 ) -> tuple[Walk, Chosen, Info]:
-    return advance(kernel, settings, density.of_members(data), walk, chart, mode, most, t, jax.random.fold_in(key, t))
+    inside = pulled_back(density.of_members(data), coordinates)
+    return advance(kernel, settings, inside, walk, chart, mode, most, t, jax.random.fold_in(key, t))

@@ -138,7 +138,7 @@ def _rise(
     who = systematic(weight, jax.random.fold_in(key, 2 * t))
     ensemble = jax.tree_util.tree_map(lambda leaf: leaf[who], walk.ensemble)
     beta = jnp.where(rise >= 1 - beta, 1.0, beta + rise).astype(ratio.dtype)
-    walk = walk._replace(ensemble=temper(initial, beta, ensemble), idle=walk.idle[who])
+    walk = walk._replace(ensemble=temper(initial, beta, ensemble))
     return walk, beta, jnp.sum(weight * (rise * centred) ** 2)
 
 

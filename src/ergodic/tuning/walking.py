@@ -25,6 +25,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ..charts import LinearChart
+from ..charts.drivers import again, composed, learned, left
+from ..charts.fisher import Pairs
 from ..kernels.ensemble import Ensemble
 from ..protocols import Initial
 from ..runtime.budget import Budget
@@ -42,6 +44,8 @@ Tree = TypeVar("Tree")
 class Walked(NamedTuple):
     """Where a walk ended."""
 
+    way: Way
+    """In the coordinates that it ended in."""
     walk: Walk
     charts: list[LinearChart]
     """One per member, on the host."""
@@ -66,7 +70,7 @@ class _Walker:
         self.way, self.key, self.rng, self.budget = way, key, generator(key), budget
         self.walk, self.charts = begin(ensemble, step), list[LinearChart]()
         self.chosen: list[Chosen] = []
-        self.made = 0
+        self.made = self.looks = 0
 
     def go(self, modes: list[int], *, measure: bool) -> None:
         """As many steps as there are modes; charts are measured anew before each that is not a repetition.
@@ -100,6 +104,39 @@ class _Walker:
         ensemble = Ensemble(*(jnp.asarray(np.concatenate(leaves)) for leaves in zip(*kept, strict=True)))
         self.walk = self.walk._replace(ensemble=ensemble)
 
+    def learn(self) -> bool:
+        """Coordinates, anew, from where the particles are and the forces there; whether any are worth having.
+
+        Pairs need not be draws of the target: so the layers that were found are fitted again with pairs further
+        out along their drivers besides, where a neck or a plain begins that particles hardly visit.
+        """
+        way = self.way
+        here = self._pairs(way.left(np.asarray(self.walk.ensemble.position), np.zeros(()))[0])
+        pairs = _stored(here)
+        found = learned(pairs, self.rng, way.coordinates)
+        if not found:
+            return False
+        beyond = way.inside(composed(found, way.coordinates)).coordinates.on_host()
+        drivers = sorted({driver for each in found for driver in each.drivers})
+        u = beyond.inverse(here.position)
+        low, middle, high = np.quantile(u[:, drivers], (0.01, 0.5, 0.99), axis=0)
+        reach = self.way.settings.beyond * u[:, drivers].std(axis=0)
+        u[:, drivers] = np.clip(middle + 2 * (u[:, drivers] - middle), low - reach, high + reach)
+        there = _stored(self._pairs(beyond.forward(u)[0]))
+        both = Pairs(*(np.concatenate(leaves) for leaves in zip(pairs, there, strict=True)))
+        wider = again(both, found)
+        if left(pairs, wider) < 1.2 * left(pairs, found) + 0.02:
+            found = wider
+        self.way = way.inside(composed(found, way.coordinates))
+        self.walk = self.walk._replace(ensemble=Ensemble(*map(jnp.asarray, self.way.entered(here))))
+        self.measure()
+        return True
+
+    def _pairs(self, x: np.ndarray) -> Particles:
+        """log π* and its force at positions x."""
+        self.looks += 1
+        return particles_of(self.way.outside().evaluated(x, self.way.plain(len(x))))[0]
+
     def levels(self) -> np.ndarray:
         """Every member's median of log π*."""
         values = np.stack([each.logdensity for each in self.particles()])
@@ -107,14 +144,20 @@ class _Walker:
 
     def depth(self) -> int:
         """Gradients one after the other so far, the start's included."""
-        return 1 + sum(int(chosen.gradients) for chosen in self.chosen)
+        return 1 + self.looks + sum(int(chosen.gradients) for chosen in self.chosen)
 
     def done(self, settled: np.ndarray, memory: np.ndarray) -> Walked:
         """The steps that are not dead, and where they led."""
         chosen = stacked(self.chosen)
         kept = Chosen(*(leaf[~chosen.dead] for leaf in chosen))
         rows = self.walk.ensemble.position.shape[0]
-        return Walked(self.walk, self.charts, kept, settled, memory, self.depth(), self.depth() * rows)
+        return Walked(self.way, self.walk, self.charts, kept, settled, memory, self.depth(), self.depth() * rows)
+
+
+def _stored(particles: Particles) -> Pairs:
+    """Those of particles that are usable, in double precision."""
+    usable = np.isfinite(particles.logdensity) & np.isfinite(particles.gradient).all(axis=1)
+    return Pairs(*(leaf[usable].astype(np.float64) for leaf in (particles.position, particles.gradient)))
 
 
 def pilot(
@@ -150,6 +193,7 @@ def pilot(
     deepest, others = max(runner.depth() for runner in runners), sum(runner.depth() for runner in runners)
     others, raced = others - best.depth(), best.depth()
     arrived = settled = np.zeros(len(members), bool)
+    looking, due = bool(way.coordinates.layers), 0
     while best.made < most and settled.mean() < settings.nearly and not budget.over():
         before, level = best.particles(), best.levels()
         best.go(modes_of(settings.chunk) if arrived.all() else [TRANSIENT] * settings.chunk, measure=True)
@@ -158,10 +202,26 @@ def pilot(
         if arrived.all():
             trios = zip(before, best.particles(), best.charts, strict=True)
             settled = np.array([_mixed(*trio, settings) for trio in trios])
+            if looking and (settled.all() or best.made >= due):
+                known = best.looks > 0
+                if best.learn():
+                    settled = settled & known
+                due = 2 * best.made
     best.measure()
     walked = best.done(settled, np.full(len(members), np.nan))
     rows = len(members) * particles
     return walked._replace(depth=deepest + best.depth() - raced, gradients=walked.gradients + others * rows)
+
+
+def relearned(walked: Walked, key: Array) -> Walked:
+    """The same particles in coordinates learned from them, where there are any worth having."""
+    walker = _Walker(walked.way, walked.walk.ensemble, walked.walk.step, key, Budget())
+    walker.charts = walked.charts
+    if not walked.way.coordinates.layers or not walker.learn():
+        return walked
+    return walked._replace(
+        way=walker.way, walk=walked.walk._replace(ensemble=walker.walk.ensemble), charts=walker.charts
+    )
 
 
 def retune(
