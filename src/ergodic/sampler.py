@@ -17,6 +17,8 @@ from jaxtyping import Array, PyTree
 
 from ._version import __version__
 from .certificate import Certificate
+from .charts.coordinates import Coordinates
+from .charts.telling import ToldChart
 from .draws import Draws, WeightedDraws, stated
 from .protocols import Correlated, Fact, Independent, Method
 from .runtime.budget import Budget
@@ -51,6 +53,7 @@ class Certifies(Protocol):
 
 _KEPT = 1 << 16
 """Certified draws that a file keeps, at most."""
+_TOLD = 1024
 
 certifying: Port[Certifies] = Port("Sampler.certify")
 
@@ -82,6 +85,16 @@ class Sampler:
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     draws: Draws | None = None
     gathered: object = None
+
+    @property
+    def chart(self) -> ToldChart:
+        """The coordinates that were learned; ``chart.summary()`` says in words what drives what."""
+        inside = self.method.coordinates(self.params) or Coordinates()
+        some = np.zeros((0, self.target.dim)) if self.draws is None else self.draws.unconstrained[:_TOLD]
+        return ToldChart(inside, self.target.names, some, self._force)
+
+    def _force(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(self.target.density.batched(jnp.asarray(x))[1])
 
     @overload
     def sample(

@@ -3,7 +3,8 @@
 Drivers are found one after another. In coordinates z of the best linear chart, r_i = f_i + z_i is what it leaves of
 direction i. Where coordinate j drives the scale of i, r_i follows v_j z_i; where it drives its mean, v_j². The few j by
 which these explain the most are fitted in full and raced by the Fisher divergence E|f_u + u|² of pairs held out. One
-more is accepted when it gains three standard errors; then another is looked for, in what is left.
+more is accepted when it gains three standard errors; then another is looked for, in what is left. What is nearly
+Gaussian by itself is left as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .fitting import chart_of
 _RACED = 4
 _CERTAIN = 3.0
 _WORTH = 0.01
+_NEARLY = 0.04
 
 
 class Found(NamedTuple):
@@ -77,6 +79,8 @@ def find(pairs: Pairs, rng: np.random.Generator, slots: int, forms: tuple[bool, 
     train, test = (pairs.rows(rows) for rows in np.array_split(order, 2))
     left_now = divergence(train, test)
     before, best, drivers = float(left_now.mean()), None, list[int]()
+    if before < _NEARLY:
+        return None
     tried = candidates(pairs, _RACED)
     while len(drivers) < min(slots, pairs.position.shape[1] - 1):
         raced = [_raced(train, test, [*drivers, int(j)], slots, form) for j in tried for form in forms]

@@ -46,8 +46,10 @@ TESTS = 8
 """Tests that have a p-value: two each of stein and stationarity, three starts and their memory."""
 LEAST = 1000
 DRAWS = 10_240
-FLOOR = 2.0
+FLOOR = 1.0
 """Seconds that a certificate may always take."""
+_SHARE = 0.5
+"""Of what tuning and compiling took, that the certificate may take by default."""
 _FIRST = 512
 _HASTE = 10.0
 """The first stage that has all tests may take as many times the allowance: without it there is no verdict."""
@@ -116,8 +118,8 @@ def certify(
 
 
 def allowance(sampler: Sampler) -> float:
-    """Seconds that a certificate may take by default: as many as tuning and compiling did, or two."""
-    return max(FLOOR, sampler.cost.run_seconds + sampler.cost.compile_seconds)
+    """Seconds that a certificate may take by default: half of those that tuning and compiling did, or one."""
+    return max(FLOOR, _SHARE * (sampler.cost.run_seconds + sampler.cost.compile_seconds))
 
 
 def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: float) -> list[Finding]:

@@ -48,6 +48,7 @@ class GreedySettings:
       chart_noise: a stretch nearer to 1 may be the noise of few particles, and is left out.
       layers: of the coordinates that are learned (`charts/driven.py`), at most.
       beyond: spreads beyond the particles to which pairs are looked at along the drivers, too.
+      changed: coordinates are learned anew where they leave so many times what they left.
       scales: of the normal distributions around 0 that a pilot may start from, from wide to narrow.
       rounds: fits of a target, each from better particles, while the certificate fails.
       patience: a further round begins only while less than so many times the seconds of the first have passed.
@@ -84,6 +85,7 @@ class GreedySettings:
     chart_noise: float = 2.0
     layers: int = 2
     beyond: float = 1.5
+    changed: float = 1.5
     scales: tuple[float, ...] = (1.0, 0.1)
     rounds: int = 4
     patience: float = 4.0

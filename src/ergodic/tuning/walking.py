@@ -26,7 +26,7 @@ from jaxtyping import Array
 
 from ..charts import LinearChart
 from ..charts.drivers import again, composed, learned, left
-from ..charts.fisher import Pairs
+from ..charts.fisher import Pairs, divergence
 from ..kernels.ensemble import Ensemble
 from ..protocols import Initial
 from ..runtime.budget import Budget
@@ -71,6 +71,7 @@ class _Walker:
         self.walk, self.charts = begin(ensemble, step), list[LinearChart]()
         self.chosen: list[Chosen] = []
         self.made = self.looks = 0
+        self.divergence = 0.0  # what the coordinates left where they were learned
 
     def go(self, modes: list[int], *, measure: bool) -> None:
         """As many steps as there are modes; charts are measured anew before each that is not a repetition.
@@ -127,10 +128,16 @@ class _Walker:
         wider = again(both, found)
         if left(pairs, wider) < 1.2 * left(pairs, found) + 0.02:
             found = wider
+        self.divergence = left(pairs, found)
         self.way = way.inside(composed(found, way.coordinates))
         self.walk = self.walk._replace(ensemble=Ensemble(*map(jnp.asarray, self.way.entered(here))))
         self.measure()
         return True
+
+    def changed(self) -> bool:
+        """Whether particles are where the coordinates that there are do not straighten, as they did where learned."""
+        inside = _stored(self.particles()[0])
+        return float(divergence(inside, inside).mean()) > self.way.settings.changed * self.divergence
 
     def _pairs(self, x: np.ndarray) -> Particles:
         """log π* and its force at positions x."""
@@ -204,7 +211,7 @@ def pilot(
             settled = np.array([_mixed(*trio, settings) for trio in trios])
             if looking and (settled.all() or best.made >= due):
                 known = best.looks > 0
-                if best.learn():
+                if best.changed() and best.learn():
                     settled = settled & known
                 due = 2 * best.made
     best.measure()
