@@ -158,15 +158,18 @@ class GEI(Annealable, Familial, Budgeted):
     def _paced(self, target: Target, key: Array, spent: _Spent) -> GEI:
         """The settings with as many particles as the density's cost affords: one evaluation is timed."""
         particles, budget = self.particles, spent.budget
+        fewest = min(particles, max(self.details.fewest, 4 * target.dim))  # as many can tell directions of their own
+        if fewest < particles and self._way(target).traffic(particles) > self.details.heavy:
+            particles = fewest
         while True:
             way = replace(self, particles=particles)._way(target)
             started = way.started([self.starts(target)[-1]], generator(key), particles)  # compiles
             budget.pace = min(_seconds(way, started, particles) for _ in range(2))
             spent.add(3, 3 * particles)
-            fewer = particles // 2
-            if budget.pace <= self.details.slow or fewer < max(self.details.fewest, 2 * target.dim):
+            fewer = max(fewest, int(particles * self.details.slow / budget.pace))
+            if 2 * fewer > particles:
                 return replace(self, particles=particles)
-            particles = max(self.details.fewest, 2 * target.dim, int(particles * self.details.slow / budget.pace))
+            particles = fewer
 
     def fit_family(self, family: Family, key: Array) -> FamilySampler:
         """Tune one schedule to all members. Nothing is certified or annealed: certify the members you doubt."""

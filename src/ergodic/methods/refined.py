@@ -89,7 +89,7 @@ def shortened(sampler: Sampler, steps: int) -> Sampler:
     chosen = np.linspace(0, params.schedule.step.shape[0] - 1, steps).round().astype(int)
     schedule = jax.tree_util.tree_map(lambda leaf: leaf[chosen], params.schedule)
     params = params._replace(schedule=schedule)
-    return replace(sampler, params=params, record={}, cost=Cost(), certificate=None)
+    return replace(sampler, params=params, record={}, cost=Cost(), certificate=None, draws=None, gathered=None)
 
 
 def judge(sampler: Sampler, key: Array, particles: int = _JUDGES) -> Judged:

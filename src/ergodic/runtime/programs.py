@@ -23,6 +23,8 @@ import jax.monitoring
 
 _KEPT = 128
 _programs: OrderedDict[Hashable, Any] = OrderedDict()
+_traced: dict[Hashable, Any] = {}
+"""The last program that was traced and not compiled yet."""
 _seconds = 0.0  # spent compiling, ever
 _compiling = False
 
@@ -120,7 +122,9 @@ def compiled(
             options: dict[str, str | bool] = {"xla_backend_optimization_level": "1"} if brief else {}
             if beside:
                 options["xla_cpu_experimental_ynn_fusion_type"] = ""
-            program = jax.jit(partial(function, *static)).lower(*args).compile(compiler_options=options or None)
+            traced = _traced.pop((function, static, structure, shapes), None)
+            traced = traced or jax.jit(partial(function, *static)).lower(*args)
+            program = traced.compile(compiler_options=options or None)
         finally:
             _compiling = False
         _seconds += time.perf_counter() - began
@@ -128,3 +132,23 @@ def compiled(
         if len(_programs) > _KEPT:
             _programs.popitem(last=False)
     return program
+
+
+def traffic(function: Callable, static: tuple[Hashable, ...], *args: Any) -> float:
+    """Bytes that the program of ``function(*static, *args)`` reads and writes, by XLA's count before it is compiled.
+
+    What is in a loop counts once. The program is traced for it, and `compiled` goes on from there.
+    """
+    global _seconds, _compiling
+    leaves, structure = jax.tree_util.tree_flatten(args)
+    shapes = tuple(jax.typeof(leaf) for leaf in leaves)
+    with _uninterrupted():
+        began, _compiling = time.perf_counter(), True
+        try:
+            traced = jax.jit(partial(function, *static)).lower(*args)
+        finally:
+            _compiling = False
+        _seconds += time.perf_counter() - began
+    _traced.clear()
+    _traced[function, static, structure, shapes] = traced
+    return float((traced.cost_analysis() or {}).get("bytes accessed", 0.0))

@@ -53,6 +53,7 @@ class GreedySettings:
       rounds: fits of a target, each from better particles, while the certificate fails.
       patience: a further round begins only while less than so many times the seconds of the first have passed.
       slow: seconds from which one evaluation of all particles is slow, so that there are fewer of them.
+      heavy: bytes that a step moves, by XLA's count, from which there are few particles from the beginning.
       fewest: particles, at least, however dear the density.
     """
 
@@ -89,8 +90,9 @@ class GreedySettings:
     scales: tuple[float, ...] = (1.0, 0.1)
     rounds: int = 4
     patience: float = 4.0
-    slow: float = 0.2
-    fewest: int = 64
+    slow: float = 0.1
+    heavy: float = 5e8
+    fewest: int = 128
 
     def __post_init__(self) -> None:
         settle(self)

@@ -23,7 +23,7 @@ from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, Info
 from ..kernels.pulled_back import pulled_back
 from ..protocols import Chart, Initial
-from ..runtime.programs import compiled
+from ..runtime.programs import compiled, traffic
 from ..target import Density, Target
 from .forgetting import Particles
 from .greedy import APPLY, START, Chosen, Walk, advance
@@ -112,6 +112,15 @@ class Way(NamedTuple):
         """One step by the compiled program."""
         args = (self.data, self.coordinates, walk, chart, np.int32(mode), np.int32(most), np.int32(t), key)
         return compiled(_step, (self.density, self.kernel, self.settings), *args, brief=True)(*args)
+
+    def traffic(self, particles: int) -> float:
+        """Bytes that a step of as many particles moves, a gradient's part once: what a gradient will cost, roughly."""
+        member = self.members[0]
+        blank: PyTree = np.zeros((particles, member.dim), member.dtype)
+        nowhere = Ensemble(jnp.asarray(blank), blank[:, 0], blank)
+        args = (self.data, self.coordinates, _at(nowhere, 0.0, 1), self.plain(particles))
+        numbers = (np.int32(0), np.int32(0), np.int32(0), jax.random.key(0))
+        return traffic(_step, (self.density, self.kernel, self.settings), *args, *numbers)
 
     def chart(self, particles: Particles) -> LinearChart:
         """The chart of some particles, on the host."""
