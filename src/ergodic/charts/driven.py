@@ -80,7 +80,8 @@ class DrivenLayer(NamedTuple):
         if self.directions is not None:
             kinds.append(partial(moved, self))
         if isinstance(rows[0], np.ndarray):
-            return kinds[int(self.kind)](*rows)
+            with np.errstate(over="ignore", invalid="ignore"):  # far out, where nothing is finite anyway
+                return kinds[int(self.kind)](*rows)
         return jax.lax.switch(jnp.asarray(self.kind, jnp.int32), kinds, *rows)
 
     def moves(self) -> np.ndarray:
@@ -143,7 +144,7 @@ def features(v: Rows) -> tuple[Rows, Rows]:
     at_zero = _WIDTH * np.logaddexp(0, -KNOTS / _WIDTH).astype(v.dtype)
     hinge = _WIDTH * xp.logaddexp(xp.zeros_like(away), away) - at_zero[None, None, :]
     value = xp.concatenate([each, hinge, each**2], axis=2)
-    slope = xp.concatenate([xp.ones_like(each), 1 / (1 + xp.exp(-away)), 2 * each], axis=2)
+    slope = xp.concatenate([xp.ones_like(each), 0.5 * (1 + xp.tanh(0.5 * away)), 2 * each], axis=2)
     return value.reshape(len(v), -1), slope.reshape(len(v), -1)
 
 

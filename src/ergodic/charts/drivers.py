@@ -77,9 +77,9 @@ def find(pairs: Pairs, rng: np.random.Generator, slots: int, forms: tuple[bool, 
     """The layer that leaves the least, if what it gains is beyond doubt."""
     order = rng.permutation(len(pairs.position))
     train, test = (pairs.rows(rows) for rows in np.array_split(order, 2))
-    left_now = divergence(train, test)
+    left_now = _left(train, test)
     before, best, drivers = float(left_now.mean()), None, list[int]()
-    if before < _NEARLY:
+    if before < _NEARLY or not np.isfinite(before):
         return None
     tried = candidates(pairs, _RACED)
     while len(drivers) < min(slots, pairs.position.shape[1] - 1):
@@ -102,9 +102,18 @@ def _raced(
     """A layer, its form, its last driver, and what it leaves of pairs held out: nothing good where it overflows."""
     layer = fit(train, drivers, slots, split)
     ours, others = train.behind(layer), test.behind(layer)
-    finite = all(np.isfinite(part).all() for part in (*ours, *others))
-    left = divergence(ours, others) if finite else np.full(len(test.position), np.inf)
-    return layer, split, drivers[-1], left
+    return layer, split, drivers[-1], _left(ours, others)
+
+
+def _left(train: Pairs, test: Pairs) -> np.ndarray:
+    """The divergence of pairs held out; infinite where numbers overflow."""
+    if not all(np.isfinite(part).all() for part in (*train, *test)):
+        return np.full(len(test.position), np.inf)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.nan_to_num(divergence(train, test), nan=np.inf)
+    except np.linalg.LinAlgError:
+        return np.full(len(test.position), np.inf)
 
 
 def candidates(pairs: Pairs, count: int) -> np.ndarray:

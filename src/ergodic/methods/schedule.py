@@ -174,6 +174,9 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
         steps, centres = found["schedule/step"][0], found["initial/centres"][len(family)]
         count = found["charts/root" if "charts/root" in found else "charts/scale"][len(family)]
         rank = found["charts/vectors"][-1] if "charts/vectors" in found else 0
+        layers = {path.split("/")[2] for path in found if path.startswith("coordinates/layers/")}
+        slots = found["coordinates/layers/0/spread"][0] if layers else 1
+        split = any(path.endswith("/directions/out") for path in found)
     except (KeyError, IndexError) as error:
         raise StorageError(f"no schedule in it: {error}") from error
     dim, dtype = target.dim, target.dtype
@@ -189,15 +192,11 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
             return LowRankChart(real(*lead, dim), real(*lead, dim, rank), real(*lead, rank))
         return DenseChart(real(*lead, dim, dim), real(*lead, dim, dim), real(*lead))
 
-    layers = {path.split("/")[2] for path in found if path.startswith("coordinates/layers/")}
-    if layers:
-        slots = found["coordinates/layers/0/spread"][0]
-        split = any(path.endswith("/directions/out") for path in found)
-        layer = jax.tree_util.tree_map(lambda leaf: real(*leaf.shape), blank(dim, slots, split, dtype))
+    layer = jax.tree_util.tree_map(lambda leaf: real(*leaf.shape), blank(dim, slots, split, dtype))
     beta = real(steps) if "schedule/beta" in found else None
     return GEIParams(
         KernelMixture(real(*family, centres, dim), chart(*family)),
         Schedule(real(steps), whole(steps), whole(steps), beta),
         chart(*family, count),
-        Coordinates((layer,) * len(layers) if layers else ()),
+        Coordinates((layer,) * len(layers)),
     )
