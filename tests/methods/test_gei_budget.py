@@ -11,6 +11,7 @@ import pytest
 import ergodic as eg
 from ergodic.methods import gei as module
 from ergodic.runtime import programs
+from ergodic.tuning.greedy_settings import GreedySettings
 
 KEY = jax.random.key(0)
 
@@ -86,4 +87,11 @@ def test_ctrl_c_returns_the_best_so_far(monkeypatch, ctrl_c):
 def test_a_dear_density_has_fewer_particles(monkeypatch):
     monkeypatch.setattr(module, "_seconds", lambda way, ensemble, particles: particles * 1e-3)
     sampler = eg.fit(skewed(), KEY, eg.GEI(certify=False), progress=False)
-    assert sampler.params.initial.centres.shape[0] == 200
+    assert sampler.params.initial.centres.shape[0] == 128
+
+
+def test_a_density_that_moves_many_bytes_has_few_particles_from_the_beginning():
+    """Without a second program: what a step moves is known before it is compiled."""
+    settings = [eg.GEI(certify=False, details=GreedySettings(heavy=heavy)) for heavy in (1e5, 1e12)]
+    found = [eg.fit(skewed(), KEY, method, progress=False).params.initial.centres.shape[0] for method in settings]
+    assert found == [128, 512]

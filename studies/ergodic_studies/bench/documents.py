@@ -21,6 +21,7 @@ STUDIES = {
     "mnist": "generative-mnist",
     "bnn": "bnn",
     "choices": "network-choices",
+    "models": "models",
 }
 """Of these, table number i of ``studies/results/FOLDER`` is called ``"NAME i"``."""
 
