@@ -126,6 +126,7 @@ class GEI(Annealable, Familial, Budgeted):
                 least = 2 * len(found.chosen.step) if attempt else 0
                 if attempt:
                     found = relearned(found, jax.random.fold_in(key, _LEARN + attempt))
+                    spent.add(found.depth, found.gradients)
                 initials, found = fitted._walked(found, key, spent, attempt, least, fine=not longer)
                 record = {name: getattr(found.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
                 record["memory"] = found.memory

@@ -65,7 +65,7 @@ class _Scheduled(NamedTuple):
 def run(
     kernel: AffineHMC, density: BatchedDensity, params: GEIParams, position: Float[Array, "particles dim"], key: Array
 ) -> Batch:
-    """The T transitions from given positions; along temperatures, where the schedule has any."""
+    """The T transitions from given positions; along temperatures, where the schedule has any. The trace is of u."""
     coordinates = params.coordinates
     density = pulled_back(density, coordinates)
     ensemble, scheduled = start(density, coordinates.inverse(position)), _Scheduled(kernel, params.charts)
@@ -80,15 +80,15 @@ def run_in_steps(way: Way, params: GEIParams, position: Float[Array, "particles 
     """The same without temperatures, step by step with the program that tuned them: nothing is compiled for it."""
     schedule, charts = jax.device_get((params.schedule, params.charts))
     inside = way.coordinates.on_host().inverse(np.asarray(position))
-    ensemble, infos = way.evaluated(inside, chart_at(charts, schedule.which[0])), []
-    levels = [ensemble.logdensity]
+    states, infos = [way.evaluated(inside, chart_at(charts, schedule.which[0]))], []
     each = zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)
     for t, (step, leapfrogs, which) in enumerate(each):
-        ensemble, info = way.applied(ensemble, chart_at(charts, which), float(step), int(leapfrogs), t, key)
+        ensemble, info = way.applied(states[-1], chart_at(charts, which), float(step), int(leapfrogs), t, key)
+        states.append(ensemble)
         infos.append(info)
-        levels.append(ensemble.logdensity)
-    end = way.left(np.asarray(ensemble.position), np.asarray(ensemble.logdensity))
-    return batch_of(*end, stacked(jax.device_get(infos)), np.stack(jax.device_get(levels)))
+    levels = np.stack([way.left(np.asarray(state.position), np.asarray(state.logdensity))[1] for state in states])
+    x, _ = way.left(np.asarray(states[-1].position), levels[-1])
+    return batch_of(x, levels[-1], stacked(jax.device_get(infos)), levels)
 
 
 def batch_of(position: np.ndarray, logdensity: np.ndarray, infos: Info, levels: np.ndarray) -> Batch:

@@ -221,14 +221,15 @@ def pilot(
 
 
 def relearned(walked: Walked, key: Array) -> Walked:
-    """The same particles in coordinates learned from them, where there are any worth having."""
+    """The same particles in coordinates learned from them, where any are worth having; its cost is that of learning."""
     walker = _Walker(walked.way, walked.walk.ensemble, walked.walk.step, key, Budget())
     walker.charts = walked.charts
-    if not walked.way.coordinates.layers or not walker.learn():
-        return walked
-    return walked._replace(
-        way=walker.way, walk=walked.walk._replace(ensemble=walker.walk.ensemble), charts=walker.charts
-    )
+    if walked.way.coordinates.layers:
+        walker.learn()
+    walk = walked.walk._replace(ensemble=walker.walk.ensemble)
+    rows = walk.ensemble.position.shape[0]
+    found = walked._replace(way=walker.way, walk=walk, charts=walker.charts)
+    return found._replace(depth=walker.looks, gradients=walker.looks * rows)
 
 
 def retune(
