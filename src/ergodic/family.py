@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, PyTree
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .runtime.errors import TargetError
+from .runtime.work import Work, divisor
 from .target import Density, Layout, Target
 
 _AT_ONCE = 1 << 12
@@ -41,6 +42,11 @@ class FamilyDensity:
     def of(self, datum: PyTree) -> Density:
         """The density of the member that has this datum."""
         return Density(lambda position: self.function(position, datum), self.layout, self.estimate_of(datum))
+
+    @property
+    def work(self) -> Work:
+        """Not known, since it depends on the datum: as of one with many exponentials."""
+        return Work(special=1 << 20)
 
     def estimate_of(self, datum: PyTree) -> Callable[[PyTree, Array], Array] | None:
         """One member's estimate of log π* from a random part of its data, where the family has one."""
@@ -164,11 +170,6 @@ class Family:
 
     def __repr__(self) -> str:
         return f"Family('{self.name}', {len(self)} members, dim={self.dim}, like=({self.density.layout}))"
-
-
-def divisor(count: int, most: int) -> int:
-    """The largest divisor of ``count`` that is at most ``most``; at least 1."""
-    return max(size for size in range(1, count + 1) if count % size == 0 and size <= max(1, most))
 
 
 def _as_data(data: PyTree) -> PyTree:

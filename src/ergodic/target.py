@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import jax
@@ -24,6 +25,7 @@ from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .runtime.errors import TargetError
 from .runtime.validation import finite_float
+from .runtime.work import Traced, Work
 
 LogDensity = Callable[[PyTree], Array]
 
@@ -139,9 +141,19 @@ class Density:
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
 
+    @cached_property
+    def traced(self) -> Traced:
+        """log π* and the force of one position, traced once, for programs that do not differentiate them further."""
+        return Traced.of(jax.value_and_grad(self.__call__), (self.layout.dim,), self.layout.dtype)
+
+    @property
+    def work(self) -> Work:
+        """What one evaluation of log π* and its force does."""
+        return self.traced.work
+
     def of_members(self, data: PyTree) -> BatchedDensity:
-        """The same as a family's density has it, for one member that needs no data."""
-        return self.batched
+        """`batched`, as many positions at a time as suits a processor; a family's has data, one member needs none."""
+        return self.traced.over
 
     def stochastic_force(self, positions: Float[Array, "particles dim"], key: Array) -> Float[Array, "particles dim"]:
         """An unbiased estimate of the force from a own random minibatch, per particle; exact without minibatches."""
@@ -248,6 +260,8 @@ class Target:
       model: dimension names, observed data and predictions, for ArviZ.
       minibatch: ``minibatch(position, key)``, an unbiased estimate of log π*(x) from a random part of the data, for
         methods that take stochastic gradients.
+      hints: pairs (j, i) of flat coordinates, where j may drive the scale or the mean of i, as a model's text says; a
+        chart races them with what it sees, so that a wrong one does no harm.
     """
 
     def __init__(
@@ -264,6 +278,7 @@ class Target:
         prior_entropy: float | None = None,
         model: Model | None = None,
         minibatch: Callable[[PyTree, Array], Array] | None = None,
+        hints: Sequence[tuple[int, int]] | np.ndarray = (),
     ):
         if not callable(logdensity):
             raise TargetError(f"logdensity must be a function of a position, not a {type(logdensity).__name__}")
@@ -282,6 +297,9 @@ class Target:
             )
         self.prior = prior
         self.model = Model() if model is None else model
+        self.hints = np.asarray(hints, int).reshape(-1, 2)
+        if self.hints.size and (self.hints.min() < 0 or self.hints.max() >= self.dim):
+            raise TargetError(f"hints name coordinates that do not exist; there are {self.dim}, the first is 0")
         self._truth = truth
         self._reference = reference
         _check_scalar(_abstract(self.density, self.layout, "logdensity"), "logdensity", self.dtype)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..charts.coordinates import Coordinates
-from .mixture import KernelMixture
+from ..protocols import Initial
 
 _FOR_ENTROPY = 1024
 
@@ -20,7 +20,7 @@ _FOR_ENTROPY = 1024
 class Pushed(NamedTuple):
     """The distribution of C(u)."""
 
-    inside: KernelMixture
+    inside: Initial
     coordinates: Coordinates
 
     def sample(self, key: Array, particles: int) -> Float[Array, "particles dim"]:
@@ -39,4 +39,5 @@ class Pushed(NamedTuple):
     def entropy(self) -> Float[Array, ""]:
         """H(P0), its mean volume over 1,024 fixed draws."""
         u = self.inside.sample_on_host(np.random.default_rng(0), _FOR_ENTROPY)
-        return self.inside.entropy() + jnp.mean(self.coordinates.on_host().forward(u)[1])
+        volume = np.mean(self.coordinates.on_host().forward(u)[1])
+        return jnp.asarray(np.asarray(self.inside.entropy()) + volume)

@@ -20,12 +20,10 @@ from typing import Any
 
 import jax
 import jax.monitoring
+import numpy as np
 
 _KEPT = 128
 _programs: OrderedDict[Hashable, Any] = OrderedDict()
-_traced: dict[Hashable, Any] = {}
-"""The last program that was traced and not compiled yet."""
-_traffic: dict[Hashable, float] = {}
 _seconds = 0.0  # spent compiling, ever
 _compiling = False
 
@@ -100,62 +98,62 @@ def _uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def _shape(leaf: Any) -> Hashable:
+    """What of an argument a program depends on; of NumPy's arrays this is known without asking JAX."""
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)
+    kind = jax.typeof(leaf)
+    return kind if kind.weak_type else (kind.shape, kind.dtype)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """What is done meanwhile is tracing, lowering or compiling: its seconds count as such, and Ctrl-C waits."""
+    global _seconds, _compiling
+    with _uninterrupted():
+        within, began, _compiling = _compiling, time.perf_counter(), True
+        try:
+            yield
+        finally:
+            _compiling = within
+            if not within:
+                _seconds += time.perf_counter() - began
+
+
 def compiled(
-    function: Callable, static: tuple[Hashable, ...], *args: Any, brief: bool = False, beside: bool = False
+    function: Callable,
+    static: tuple[Hashable, ...],
+    *args: Any,
+    brief: bool = False,
+    plain: bool = False,
+    beside: bool = False,
 ) -> Callable:
     """The program of ``function(*static, *args)`` for these static values and the arguments' shapes.
 
     A ``brief`` one will not run for long, as in tuning: it is compiled with less care (level 1 of XLA's backend), which
-    takes a fifth less time. One that runs ``beside`` others, a core each, does without XLA's library of parallel
-    matrix products (YNNPACK): the help that every product asks for would queue up, and fill the memory, as long as no
-    core is free.
+    takes a fifth less time. A ``plain`` one has few exponentials and logarithms: it does without XLA's newer emitters
+    of fused loops, which make these faster and gathers slower, and take a third more time. One that runs ``beside``
+    others, a core each, does without XLA's library of parallel matrix products (YNNPACK): the help that every product
+    asks for would queue up, and fill the memory, as long as no core is free.
     """
-    global _seconds, _compiling
     leaves, structure = jax.tree_util.tree_flatten(args)
-    shapes = tuple(jax.typeof(leaf) for leaf in leaves)
-    identity = (function, static, structure, shapes, brief, beside, jax.numpy.result_type(float))
+    shapes = tuple(map(_shape, leaves))
+    identity = (function, static, structure, shapes, brief, plain, beside, jax.numpy.result_type(float))
     if identity in _programs:
         _programs.move_to_end(identity)
         return _programs[identity]
-    with _uninterrupted():
-        began, _compiling = time.perf_counter(), True
+    options: dict[str, str | bool] = {"xla_backend_optimization_level": "1"} if brief else {}
+    if plain:
+        options["xla_cpu_use_fusion_emitters"] = False
+    if beside:
+        options["xla_cpu_experimental_ynn_fusion_type"] = ""
+    with compiling():  # within it the program is kept too: a Ctrl-C that waited comes at its end
+        lowered = jax.jit(partial(function, *static)).lower(*args)
         try:
-            options: dict[str, str | bool] = {"xla_backend_optimization_level": "1"} if brief else {}
-            if beside:
-                options["xla_cpu_experimental_ynn_fusion_type"] = ""
-            traced = _traced.pop((function, static, structure, shapes), None)
-            traced = traced or jax.jit(partial(function, *static)).lower(*args)
-            program = traced.compile(compiler_options=options or None)
-        finally:
-            _compiling = False
-        _seconds += time.perf_counter() - began
+            program = lowered.compile(compiler_options=options or None)
+        except jax.errors.JaxRuntimeError:  # other versions of XLA may not know an option
+            program = lowered.compile()
         _programs[identity] = program
         if len(_programs) > _KEPT:
             _programs.popitem(last=False)
     return program
-
-
-def traffic(function: Callable, static: tuple[Hashable, ...], *args: Any) -> float:
-    """Bytes that the program of ``function(*static, *args)`` reads and writes, by XLA's count before it is compiled.
-
-    What is in a loop counts once. The program is traced for it, and `compiled` goes on from there.
-    """
-    global _seconds, _compiling
-    leaves, structure = jax.tree_util.tree_flatten(args)
-    shapes = tuple(jax.typeof(leaf) for leaf in leaves)
-    identity = (function, static, structure, shapes)
-    if identity in _traffic:
-        return _traffic[identity]
-    with _uninterrupted():
-        began, _compiling = time.perf_counter(), True
-        try:
-            traced = jax.jit(partial(function, *static)).lower(*args)
-        finally:
-            _compiling = False
-        _seconds += time.perf_counter() - began
-    _traced.clear()
-    _traced[identity] = traced
-    if len(_traffic) > _KEPT:
-        _traffic.clear()
-    _traffic[identity] = float((traced.cost_analysis() or {}).get("bytes accessed", 0.0))
-    return _traffic[identity]

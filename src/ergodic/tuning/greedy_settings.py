@@ -48,12 +48,14 @@ class GreedySettings:
       chart_noise: a stretch nearer to 1 may be the noise of few particles, and is left out.
       layers: of the coordinates that are learned (`charts/driven.py`), at most.
       beyond: spreads beyond the particles to which pairs are looked at along the drivers, too.
+      directions: whether layers may have directions of their own, where there are particles enough to tell them.
+      gain: the share of what is left that a driver must take away, besides more than its error; None for no share.
       changed: coordinates are learned anew where they leave so many times what they left.
       scales: of the normal distributions around 0 that a pilot may start from, from wide to narrow.
       rounds: fits of a target, each from better particles, while the certificate fails.
       patience: a further round begins only while less than so many times the seconds of the first have passed.
       slow: seconds from which one evaluation of all particles is slow, so that there are fewer of them.
-      heavy: bytes that a step moves, by XLA's count, from which there are few particles from the beginning.
+      heavy: bytes that one gradient's operations make, from which there are few particles from the beginning.
       fewest: particles, at least, however dear the density.
     """
 
@@ -86,12 +88,14 @@ class GreedySettings:
     chart_noise: float = 2.0
     layers: int = 2
     beyond: float = 1.5
+    directions: bool = True
+    gain: float | None = None
     changed: float = 1.5
     scales: tuple[float, ...] = (1.0, 0.1)
     rounds: int = 4
     patience: float = 4.0
     slow: float = 0.1
-    heavy: float = 5e8
+    heavy: float = 5e5
     fewest: int = 128
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, Info
 from ..kernels.pulled_back import pulled_back
 from ..protocols import Chart, Initial
-from ..runtime.programs import compiled, traffic
+from ..runtime.programs import compiled
 from ..target import Density, Target
 from .forgetting import Particles
 from .greedy import APPLY, START, Chosen, Walk, advance
@@ -64,7 +64,7 @@ class Way(NamedTuple):
 
     def outside(self) -> Way:
         """The same in coordinates u = x, by the same program."""
-        return self._replace(coordinates=self.coordinates.unmoved())
+        return self.inside(self.coordinates.unmoved())
 
     def entered(self, particles: Particles) -> Particles:
         """Particles of x as those of u."""
@@ -100,10 +100,10 @@ class Way(NamedTuple):
         return self.moved(_at(nowhere, 0.0, 1), chart, START, 0, jax.random.key(0))[0].ensemble
 
     def applied(
-        self, ensemble: Ensemble, chart: Chart, step: float, leapfrogs: int, t: int, key: Array
+        self, ensemble: Ensemble, chart: Chart, step: float, leapfrogs: int, t: int, key: Array, mode: int = APPLY
     ) -> tuple[Ensemble, Info]:
         """One transition of a given size and length."""
-        walk, _, info = self.moved(_at(ensemble, step, leapfrogs), chart, APPLY, t, key)
+        walk, _, info = self.moved(_at(ensemble, step, leapfrogs), chart, mode, t, key)
         return walk.ensemble, info
 
     def moved(
@@ -111,16 +111,8 @@ class Way(NamedTuple):
     ) -> tuple[Walk, Chosen, Info]:
         """One step by the compiled program."""
         args = (self.data, self.coordinates, walk, chart, np.int32(mode), np.int32(most), np.int32(t), key)
-        return compiled(_step, (self.density, self.kernel, self.settings), *args, brief=True)(*args)
-
-    def traffic(self, particles: int) -> float:
-        """Bytes that a step of as many particles moves, a gradient's part once: what a gradient will cost, roughly."""
-        member = self.members[0]
-        blank: PyTree = np.zeros((particles, member.dim), member.dtype)
-        nowhere = Ensemble(jnp.asarray(blank), blank[:, 0], blank)
-        args = (self.data, self.coordinates, _at(nowhere, 0.0, 1), self.plain(particles))
-        numbers = (np.int32(0), np.int32(0), np.int32(0), jax.random.key(0))
-        return traffic(_step, (self.density, self.kernel, self.settings), *args, *numbers)
+        static, plain = (self.density, self.kernel, self.settings), self.density.work.plain
+        return compiled(_step, static, *args, brief=True, plain=plain)(*args)
 
     def chart(self, particles: Particles) -> LinearChart:
         """The chart of some particles, on the host."""
