@@ -13,6 +13,8 @@ from typing import Any
 from .runtime.programs import Cost
 
 VERDICTS = ("passed", "failed", "inconclusive")
+_VACUOUS = 0.5
+"""A bound above this is no evidence, and is not printed as such."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Finding:
     """One test.
 
     Attributes:
-      group: what kind of evidence: ``"stationarity"``, ``"stein"``, ``"start"``, ``"health"`` or ``"evidence"``.
+      group: what kind of evidence: ``"stationarity"``, ``"stein"``, ``"start"``, ``"health"``, ``"evidence"`` or
+        ``"distance"``.
       name: the test.
       verdict: ``"passed"``, ``"failed"``, ``"inconclusive"``, or ``"noted"``: worth knowing, without weight.
       statistic: its value, where it has one.
@@ -39,6 +42,36 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """How far the draws' law P_T can be from the target, by coupled chains (`diagnostics/meeting.py`).
+
+    It holds for what these chains visit: of a region that none of them reached it says nothing.
+
+    Attributes:
+      total_variation: TV(P_T, π) is at most this, with the confidence given; 1 says nothing.
+      confidence: of that limit, whatever the number of pairs.
+      pairs: of chains.
+      curve: the same limits for chains of T, 2 T, 3 T, ... transitions.
+      means: the estimates that they are limits of.
+      gradients: what following the pairs cost.
+    """
+
+    total_variation: float
+    confidence: float
+    pairs: int
+    curve: tuple[float, ...]
+    means: tuple[float, ...]
+    gradients: int
+
+    def __str__(self) -> str:
+        further = ", ".join(f"{value:.2g}" for value in self.curve[1:4])
+        return (
+            f"total variation from the target at most {self.total_variation:.2g} ({self.confidence:.0%} confidence, "
+            f"{self.pairs:,} pairs of chains; {further} for chains 2, 3, 4 times as long), as far as chains came"
+        )
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What was found on fresh draws of a sampler.
 
@@ -48,6 +81,7 @@ class Certificate:
       level: the probability, at most, that sound draws are failed: shared out evenly over the tests.
       cost: what certifying cost, the fresh draws included.
       drawing: gradients of the fresh draws alone.
+      bound: on the distance between the draws' law and the target; None where there is none.
     """
 
     findings: tuple[Finding, ...]
@@ -55,6 +89,7 @@ class Certificate:
     level: float
     cost: Cost
     drawing: int
+    bound: Bound | None = None
 
     @property
     def verdict(self) -> str:
@@ -84,6 +119,8 @@ class Certificate:
             for mark, name, statistic, p, words in rows
         ]
         lines.append(f"certificate: {self.verdict} ({self.draws:,} fresh draws; {_LEGEND[self.verdict]})")
+        if self.bound is not None and self.bound.total_variation < _VACUOUS:
+            lines.append(f"bound: {self.bound}")
         lines += [f"  try: {words}" for words in self.advice()]
         return "\n".join(lines)
 
@@ -95,7 +132,10 @@ class Certificate:
     def from_dict(parts: dict[str, Any]) -> Certificate:
         """Read back what `to_dict` gave."""
         findings = tuple(Finding(**finding) for finding in parts["findings"])
-        return Certificate(**{**parts, "findings": findings, "cost": Cost(**parts["cost"])})
+        bound = parts.get("bound")
+        if bound is not None:
+            bound = Bound(**{**bound, "curve": tuple(bound["curve"]), "means": tuple(bound["means"])})
+        return Certificate(**{**parts, "findings": findings, "cost": Cost(**parts["cost"]), "bound": bound})
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict}: {sum(f.verdict == 'passed' for f in self.findings)} tests passed of " + (

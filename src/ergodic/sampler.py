@@ -46,6 +46,7 @@ class Certifies(Protocol):
         level: float,
         evidence: bool,
         budget: float | Budget | None,
+        distance: float | None,
     ) -> Certificate:
         """Evidence on fresh draws of a sampler."""
         ...
@@ -191,6 +192,7 @@ class Sampler:
         level: float = 0.02,
         evidence: bool = False,
         budget: float | Budget | None = None,
+        distance: float | None = None,
     ) -> Certificate:
         """Look for evidence against the sampler on fresh draws, and keep what was found as `certificate`.
 
@@ -202,12 +204,17 @@ class Sampler:
           draws: how many fresh draws to look at. None: up to 10,240, as far as the budget goes.
           level: the probability, at most, that a sound sampler is failed.
           evidence: also estimate log Z and the target's entropy, by annealing along the tuned chain.
-          budget: seconds that it may take. None: as long as tuning took, or two; without limit, where ``draws``
-            are given.
+          budget: seconds that it may take. None: half as long as tuning and compiling took, or one; without
+            limit, where ``draws`` are given.
+          distance: a total variation that the draws shall be within; as many pairs of chains are followed as can tell.
         """
         if budget is not None and not isinstance(budget, Budget):
             budget = positive_float(budget, "budget, in seconds,")
-        found = certifying.verb(self, require_key(key), draws=draws, level=level, evidence=evidence, budget=budget)
+        if distance is not None and not 0 < distance < 1:
+            raise ConfigError(f"distance is a total variation between 0 and 1, not {distance!r}")
+        found = certifying.verb(
+            self, require_key(key), draws=draws, level=level, evidence=evidence, budget=budget, distance=distance
+        )
         self.certificate = found
         return found
 

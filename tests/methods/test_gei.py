@@ -132,7 +132,8 @@ def test_what_was_fitted_says_what_it_costs_and_how_it_came_about(fits):
     steps = schedule.step.shape[0]
     assert 8 <= steps <= sampler.method.steps and schedule.beta is None
     assert sampler.depth == 1 + int(np.sum(schedule.leapfrogs))
-    assert len(sampler.record["step"]) == len(sampler.record["acceptance"]) == steps
+    assert len(sampler.record["step"]) == len(sampler.record["acceptance"]) == steps - 1
+    assert int(schedule.leapfrogs[-1]) == 1 and not schedule.varied[-1] and schedule.varied[:-1].all()  # a landing
     assert (
         sampler.cost.depth > sampler.depth and sampler.cost.gradients >= sampler.cost.depth * sampler.method.particles
     )

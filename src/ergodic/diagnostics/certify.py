@@ -3,6 +3,7 @@
     health            divergences, dead steps, stray draws, entropy of P0      (`health.py`)
     stein             E[φ·∂log π + div φ] = 0, field by field and over a ball  (`stein.py`)
     stationarity      further transitions change nothing, a probe's nor its own   (`stationarity.py`)
+    meeting           pairs of coupled chains meet, and their averages agree       (`meeting.py`)
     start             the chain from other starts ends at the same place       (`starts.py`)
     evidence          log Z by annealing along the tuned chain, where asked    (`evidence.py`)
 
@@ -24,7 +25,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..certificate import Certificate, Finding
+from ..certificate import Bound, Certificate, Finding
 from ..draws import WeightedDraws
 from ..protocols import Annealable, Chained
 from ..runtime.budget import Budget
@@ -38,12 +39,13 @@ from ..statistics.hypotheses import average, smallest, symmetric, two_averages, 
 from . import starts
 from .evidence import evidence as evidence_of
 from .functions import Functions, Tails
-from .gathering import Gathered, separate
+from .gathering import Gathered, coupled, separate
 from .health import findings as health_findings
+from .meeting_tests import LONGER, MODES, UNSETTLED, coupled_chains, judge, other_starts
 from .stein import identities, kernel_discrepancy
 
 TESTS = 8
-"""Tests that have a p-value: two each of stein and stationarity, three starts and their memory."""
+"""Tests that have a p-value, at most: two each of stein and stationarity, three starts and their memory, or pairs'."""
 LEAST = 1000
 DRAWS = 10_240
 FLOOR = 1.0
@@ -54,9 +56,11 @@ _FIRST = 512
 _HASTE = 10.0
 """The first stage that has all tests may take as many times the allowance: without it there is no verdict."""
 _KERNEL_DRAWS = 1000
-_UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
 _FORGOTTEN = 1.15
 _ROUGH = 0.5  # nats
+_CONFIDENCE = 0.95
+_TELLING = 5.6
+"""Pairs times distance: half as many again as where none is late, and the limit is the distance."""
 _WEIGHTS = 50
 _SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
 """By which numbers the key is folded for what is not part of a stage."""
@@ -86,6 +90,7 @@ def certify(
     level: float = 0.02,
     evidence: bool = False,
     budget: float | Budget | None = None,
+    distance: float | None = None,
 ) -> Certificate:
     """Look at fresh draws of a sampler, beside those that were looked at before; see `Sampler.certify`.
 
@@ -101,6 +106,7 @@ def certify(
     allowed = math.inf if free else allowance(sampler)
     budget = Budget() if budget is None else Budget(budget) if isinstance(budget, float) else budget
     seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
+    seen.wanted = 0 if distance is None else math.ceil(_TELLING / distance)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed)
     if evidence:
@@ -114,7 +120,10 @@ def certify(
     went_on = before is not None and spent > 0
     cost = before.cost + cost if went_on and before is not None else cost
     looked = 0 if seen.draws is None else len(seen.draws)
-    return Certificate(tuple(found), looked, level, cost, seen.drawing)
+    bound = seen.meeting.bound(_CONFIDENCE, seen.following)
+    if distance is not None:
+        found.append(_distance(bound, distance))
+    return Certificate(tuple(found), looked, level, cost, seen.drawing, bound)
 
 
 def allowance(sampler: Sampler) -> float:
@@ -130,8 +139,8 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
         price = seen.price(total, whole)
         seconds = price * (seen.pace() or (budget.pace or 0.0) / seen.rows)
         patience = 1 if complete else _HASTE
-        left = allowed - clock.cost(0, 0).run_seconds  # compiling is for all certificates to come
-        short = seconds > min(patience * left, budget.seconds()) or price > budget.gradients()
+        left = patience * allowed - clock.cost(0, 0).run_seconds  # compiling is for all certificates to come
+        short = seconds > min(left, budget.seconds()) or price > budget.gradients()
         if short or budget.over():
             return found if complete else [*found, _cut(seen)]
         so_far, already = seen.gradients, 0 if seen.draws is None else len(seen.draws)
@@ -194,10 +203,6 @@ def _tests(seen: Gathered, key: Array, level: float, whole: bool) -> Iterator[li
         yield test(case)
 
 
-def _judge(p_value: float, threshold: float) -> str:
-    return "failed" if p_value < threshold else "passed"
-
-
 def _stationarity(case: _Case) -> list[Finding]:
     """A probe of another chart than the chain's, at several lengths."""
     seen, functions = case.seen, case.functions
@@ -225,7 +230,7 @@ def _stationarity(case: _Case) -> list[Finding]:
     p_value = smallest(np.concatenate(p_values))
     which, column = divmod(int(np.argmin(np.concatenate(p_values))), len(names))
     statistic = float(np.concatenate(statistics)[which * len(names) + column])
-    verdict, lengths = _judge(p_value, case.threshold), tuple(seen.probed)
+    verdict, lengths = judge(p_value, case.threshold), tuple(seen.probed)
     if verdict == "failed":
         way, more = "rises" if statistic > 0 else "falls", lengths[which]
         words = f"E[{names[column]}] still {way} under {more} more leapfrog{'s' if more > 1 else ''}"
@@ -233,7 +238,7 @@ def _stationarity(case: _Case) -> list[Finding]:
         acceptance = np.mean([moved.acceptance.mean() for moved in seen.probed.values()])
         tried = ", ".join(map(str, lengths))
         words = f"{len(names)} functions stay, under {tried} more leapfrogs (acceptance {acceptance:.2f})"
-    return [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, _UNSETTLED)]
+    return [Finding("stationarity", "stationarity", verdict, words, statistic, p_value, UNSETTLED)]
 
 
 def _going_on(case: _Case) -> list[Finding]:
@@ -241,16 +246,19 @@ def _going_on(case: _Case) -> list[Finding]:
     method, seen = case.sampler.method, case.seen
     if not isinstance(method, Chained) or case.sampler.kind is Kind.WEIGHTED:
         return []
+    if (pairing := coupled(case.sampler)) is not None:
+        seen.meet(pairing, case.key)
+        return coupled_chains(seen, case.threshold)
     seen.go_on(method, case.key)
     assert seen.again is not None
     before = case.functions(seen.usable.position, seen.usable.logdensity)
     change = case.functions(seen.again.position, seen.again.logdensity) - before
     tested = average(change)
     p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
-    verdict, statistic = _judge(p_value, case.threshold), float(tested.statistic[worst])
+    verdict, statistic = judge(p_value, case.threshold), float(tested.statistic[worst])
     moves = f"E[{case.functions.names[worst]}] still {'rises' if statistic > 0 else 'falls'} when the chain goes on"
     words = moves if verdict == "failed" else f"{change.shape[1]} functions stay when the chain goes on"
-    return [Finding("stationarity", "the chain again", verdict, words, statistic, p_value, _UNSETTLED)]
+    return [Finding("stationarity", "the chain again", verdict, words, statistic, p_value, UNSETTLED)]
 
 
 def _stein(case: _Case) -> list[Finding]:
@@ -259,7 +267,7 @@ def _stein(case: _Case) -> list[Finding]:
     found = identities(functions, case.seen.names, seen.position, seen.gradient)
     tested = average(found.values)
     p_value, worst = smallest(tested.p_value), int(np.argmin(tested.p_value))
-    verdict = _judge(p_value, case.threshold)
+    verdict = judge(p_value, case.threshold)
     held = f"{len(found.names)} identities hold"
     broken = (
         f"E[{found.names[worst]}] is off by {found.values[:, worst].mean():+.3g}, {tested.statistic[worst]:+.1f} errors"
@@ -270,7 +278,7 @@ def _stein(case: _Case) -> list[Finding]:
     rows = case.rng.choice(len(seen.position), min(_KERNEL_DRAWS, len(seen.position)), replace=False)
     z, force = functions.frame.whiten(seen.position[rows]), seen.gradient[rows] @ functions.frame.scale
     value, p_value = kernel_discrepancy(z, force, case.rng)
-    verdict = _judge(p_value, case.threshold)
+    verdict = judge(p_value, case.threshold)
     words = f"of {len(rows):,} draws, {'larger than' if verdict == 'failed' else 'as'} chance gives it (sign flips)"
     second = Finding("stein", "kernel Stein discrepancy", verdict, words, value, p_value, advice)
     return [first, second]
@@ -284,6 +292,9 @@ def _starts(case: _Case) -> list[Finding]:
         return [Finding("start", "start dependence", "inconclusive", words, advice=advice)]
     if isinstance(sampler.method, Annealable) and sampler.kind is Kind.WEIGHTED:
         return _other_initials(case, sampler.method)
+    if (pairing := coupled(sampler)) is not None:
+        seen.join(pairing, case.functions, case.key, case.rng)
+        return other_starts(seen.joining, seen.usable.logdensity, case.threshold)
     seen.start_elsewhere(sampler.method, case.functions, case.key, case.rng)
     half = len(seen.usable.position) // 2
     draws = starts.OwnDraws.of(case.functions, seen.usable.position[half:], seen.usable.logdensity[half:])
@@ -298,7 +309,7 @@ def _starts(case: _Case) -> list[Finding]:
         kept = f"remembered, but too little to matter (R-hat below {_FORGOTTEN})" if little else "forgotten"
         words = f"{points} points, {starts.MEMBERS} chains each: where they started is {kept}"
         verdict = "passed"
-    advice = {"passed": "", "inconclusive": _LONGER, "failed": _MODES}[verdict]
+    advice = {"passed": "", "inconclusive": LONGER, "failed": MODES}[verdict]
     found.append(Finding("start", "nested R-hat", verdict, words, rhat, p_value, advice))
     return found
 
@@ -324,7 +335,7 @@ def _other_initials(case: _Case, method: Annealable) -> list[Finding]:
         means, shapes = two_averages(draws.values, theirs), two_samples(draws.ordered, theirs)
         p_values = np.minimum(1, 2 * np.minimum(means.p_value, shapes.p_value))
         p_value, worst = smallest(p_values), int(np.argmin(p_values))
-        verdict = _judge(p_value, case.threshold)
+        verdict = judge(p_value, case.threshold)
         away = f"{case.functions.names[worst]} is {theirs.mean(axis=0)[worst] - draws.values.mean(axis=0)[worst]:+.2g}"
         words = "annealed from another P0, it is the same" if verdict == "passed" else f"{away} spreads away from it"
         found.append(Finding("start", name, verdict, words, worth, p_value, _TEMPERATURES))
@@ -332,8 +343,6 @@ def _other_initials(case: _Case, method: Annealable) -> list[Finding]:
 
 
 _TEMPERATURES = "more temperatures (eg.HAIS), or a P0 that covers the target: the weights are too uneven"
-_MODES = "separate modes, whose weights P0 decides: anneal (HAIS), or cover them with P0 and check their weights"
-_LONGER = "the chain is too short for other starts than its own: more steps, or larger ones"
 
 
 def _start_finding(
@@ -351,10 +360,23 @@ def _start_finding(
     away = f"{seen.where} is {seen.distance:+.2g} spreads away"
     if seen.moving < threshold:
         return Finding(
-            "start", name, "inconclusive", f"has not settled: {away}, and moving", seen.distance, seen.differs, _LONGER
+            "start", name, "inconclusive", f"has not settled: {away}, and moving", seen.distance, seen.differs, LONGER
         )
-    advice = _MODES if remembers else _UNSETTLED
+    advice = MODES if remembers else UNSETTLED
     return Finding("start", name, "failed", f"settles elsewhere: {away}", seen.distance, seen.differs, advice)
+
+
+def _distance(bound: Bound | None, wanted: float) -> Finding:
+    """Whether the draws are as near to the target as was asked."""
+    if bound is None:
+        words, reached = "chains have not met, so nothing limits the total variation", 1.0
+    else:
+        words, reached = (
+            f"total variation at most {bound.total_variation:.2g}, where {wanted:.2g} was asked for",
+            (bound.total_variation),
+        )
+    verdict = "passed" if reached <= wanted else "inconclusive"
+    return Finding("distance", "distance", verdict, words, reached, None, "" if verdict == "passed" else LONGER)
 
 
 def _evidence(sampler: Sampler, key: Array, seen: Gathered) -> list[Finding]:

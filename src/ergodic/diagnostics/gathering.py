@@ -14,18 +14,22 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..charts.fitting import identity
 from ..draws import Draws, WeightedDraws
-from ..protocols import Chained
+from ..kernels.coupled import Pairs
+from ..kernels.ensemble import Ensemble
+from ..protocols import Chained, Coupled
 from ..runtime.drawing import Kind
 from ..runtime.errors import DrawsWarning
+from ..runtime.noise import generator
 from ..sampler import Sampler
 from ..tuning.forgetting import Particles
 from ..tuning.stepping import Way
 from . import starts
 from .functions import Functions, frame
+from .meeting import PASSES, Meeting
 from .stationarity import ROWS, Moved, Probe, joined
 
 _GOING_ON = 18  # transitions
@@ -33,7 +37,11 @@ _SEPARATE = 3
 _PROBED = 16  # leapfrogs of a probe's lengths together, before it is known
 _STARTS = 4
 """One start of each kind for as many draws."""
-_DRAW, _PICK, _PROBE, _AGAIN, _START = range(5)
+_PAIRS = 8
+"""One pair of chains for as many draws, beyond those that the program moves at once."""
+_TOGETHER = 3
+"""Passes that pairs take to meet, before it is known."""
+_DRAW, _PICK, _PROBE, _AGAIN, _START, _MEET = range(6)
 
 
 class Gathered:
@@ -45,8 +53,9 @@ class Gathered:
       draws: as they came.
       usable: those of them that can be taken as independent, and have a finite log π*, with its force; in u.
       probe: how they were probed, once they were; ``probed`` is where each length took them.
-      again: where the chain took them, going on.
-      paths: where it took other starts.
+      again: where the chain took them, going on; ``paths``: where it took other starts.
+      meeting: how pairs of chains met, where a method has such; ``joining``: how other starts met the draws.
+      wanted: pairs that a distance asks for; ``following`` is what following pairs from P0 cost, in gradients.
       gradients, depth: what all of it cost; ``drawing`` is the draws' part of the gradients.
     """
 
@@ -63,6 +72,8 @@ class Gathered:
         self.probe: Probe | None = None
         self.probed: dict[int, Moved] = {}
         self.again: Moved | None = None
+        self.meeting, self.joining = Meeting(), Meeting()
+        self.wanted = self.following = 0
         self.paths: dict[str, starts.Followed] = {}
         self.gradients = self.depth = self.drawing = 0
 
@@ -115,6 +126,40 @@ class Gathered:
         self.again = new if self.again is None else joined([self.again, new])
         self.gradients += times * len(position) * self.sampler.depth
 
+    def meet(self, method: Coupled, key: Array) -> None:
+        """As many pairs of chains as the draws that there are deserve: some of these, and fresh ones from P0."""
+        half, start = self.rows // 2, method.start(self.sampler.params)
+        assert start is not None
+        while len(self.meeting) < self.pairs_of(len(self.usable.position)):
+            some = jax.random.fold_in(jax.random.fold_in(key, len(self.meeting)), _MEET)
+            fresh = self._evaluated(start.sample_on_host(generator(some), half))
+            self.following += self._together(self.meeting, method, fresh, some, 0.0)
+
+    def join(self, method: Coupled, functions: Functions, key: Array, rng: np.random.Generator) -> None:
+        """As many other starts as the draws deserve, coupled with these."""
+        each = -(-(self.rows // 2) // len(starts.KINDS))
+        while len(self.joining) < self.pairs_of(len(self.usable.position)):
+            some = jax.random.fold_in(jax.random.fold_in(key, len(self.joining)), _START)
+            begin = starts.starting_points(functions, self.usable.position, each, rng, groups=1)
+            u = np.stack([*begin.values()], axis=1).reshape(-1, self.sampler.target.dim)[: self.rows // 2]
+            x = self.inside.forward(u.astype(self.usable.position.dtype))[0]
+            self._together(self.joining, method, self._evaluated(x), some, starts.SETTLED)
+
+    def _together(self, kept: Meeting, method: Coupled, fresh: Particles, key: Array, left: float) -> int:
+        """Draws and fresh starts pass after pass, until all but a share that may be left have met; in gradients."""
+        rows = slice(len(kept), len(kept) + len(fresh.position))
+        begin: PyTree = (tuple(leaf[rows] for leaf in self.usable), fresh)
+        pairs, states = Pairs.of(Ensemble(*begin[0]), Ensemble(*begin[1])), list[Pairs]()
+        while len(states) < PASSES and np.mean(~pairs.met) > left:
+            each = jax.random.fold_in(key, len(states))
+            pairs = method.together(self.sampler.target, self.sampler.params, pairs, each)
+            states.append(pairs)
+        kept.add(states)
+        gradients = len(fresh.position) * (1 + 2 * len(states) * (self.sampler.depth - 1))
+        self.gradients += gradients
+        self.depth = max(self.depth, (1 + len(states)) * self.sampler.depth)
+        return gradients
+
     def start_elsewhere(self, method: Chained, functions: Functions, key: Array, rng: np.random.Generator) -> None:
         """As many starts of each kind as the draws that there are deserve."""
         done = min((len(path.end) for path in self.paths.values()), default=0)
@@ -139,6 +184,10 @@ class Gathered:
         """Starts of each kind for n draws, in whole groups."""
         return max(10 * starts.MEMBERS, n // (_STARTS * starts.MEMBERS) * starts.MEMBERS)
 
+    def pairs_of(self, n: int) -> int:
+        """Pairs of chains for n draws."""
+        return min(max(self.rows // 2, n // _PAIRS, self.wanted), n - self.rows // 2)
+
     def pace(self) -> float:
         """Seconds per gradient, as drawing has seen them."""
         return 0.0 if self.draws is None else self.draws.cost.run_seconds / max(1, self.draws.cost.gradients)
@@ -154,6 +203,9 @@ class Gathered:
         if isinstance(method, Chained) and self.sampler.kind is Kind.INDEPENDENT:
             again = 0 if self.again is None else len(self.again.position)
             followed = min((len(path.end) for path in self.paths.values()), default=0)
+            if coupled(self.sampler) is not None:
+                so_far = len(self.meeting) + len(self.joining)
+                return price + max(0, 2 * self.pairs_of(total) - so_far) * 2 * _TOGETHER * depth
             price += (total - again) * self.times(method) * depth
             price += len(starts.KINDS) * (self.starts_of(total) - followed) * starts.ROUNDS * depth
         return price
@@ -187,6 +239,12 @@ class Gathered:
             return moved, levels
 
         return move
+
+
+def coupled(sampler: Sampler) -> Coupled | None:
+    """The sampler's method, where its chains can be coupled."""
+    method = sampler.method
+    return method if isinstance(method, Coupled) and sampler.kind is Kind.INDEPENDENT else None
 
 
 def separate(draws: Draws, key: Array) -> tuple[np.ndarray, np.ndarray]:

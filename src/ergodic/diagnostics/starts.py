@@ -24,6 +24,8 @@ from .functions import Bounded, Frame, Functions
 
 ROUNDS = 3
 MEMBERS = 10
+SETTLED = 0.01
+"""The share of other starts that need not have joined the draws."""
 KINDS = ("inflated", "displaced +", "displaced -")
 _REACH = 3.0
 _FLOOR = 10.0
@@ -67,9 +69,14 @@ class OwnDraws(NamedTuple):
         """Look at the draws once."""
         look = Bounded.of(functions, positions, logdensity)
         values = look(positions, logdensity)
-        low, middle = np.quantile(logdensity, (0.16, 0.5))
-        floor = middle - _FLOOR * max(middle - low, 1.0)
-        return OwnDraws(look, values, np.sort(values, axis=0), functions.frame.whiten(positions), float(floor))
+        whitened = functions.frame.whiten(positions)
+        return OwnDraws(look, values, np.sort(values, axis=0), whitened, floor_of(logdensity))
+
+
+def floor_of(logdensity: np.ndarray) -> float:
+    """log π* that no mode has that would count: so many spreads below the median of the draws."""
+    low, middle = np.quantile(logdensity, (0.16, 0.5))
+    return float(middle - _FLOOR * max(middle - low, 1.0))
 
 
 class Agreement(NamedTuple):
@@ -86,15 +93,15 @@ class Agreement(NamedTuple):
 
 
 def starting_points(
-    functions: Functions, positions: np.ndarray, n: int, rng: np.random.Generator
+    functions: Functions, positions: np.ndarray, n: int, rng: np.random.Generator, groups: int = MEMBERS
 ) -> dict[str, np.ndarray]:
-    """Where to start: ``{name: (n, dim)}``. Inflated ones come in groups of `MEMBERS` equal rows."""
+    """Where to start: ``{name: (n, dim)}``. Inflated ones come in ``groups`` of as many equal rows."""
     frame, dim = functions.frame, positions.shape[1]
-    points = rng.normal(size=(n // MEMBERS, dim))
+    points = rng.normal(size=(n // groups, dim))
     points[::2] *= _REACH
     points[1::2] *= _REACH / 2
     shift = _REACH * two_heaps(frame, positions)
-    around = np.repeat(points, MEMBERS, axis=0), rng.normal(size=(n, dim)) + shift, rng.normal(size=(n, dim)) - shift
+    around = np.repeat(points, groups, axis=0), rng.normal(size=(n, dim)) + shift, rng.normal(size=(n, dim)) - shift
     return {name: frame.colour(z) for name, z in zip(KINDS, around, strict=True)}
 
 

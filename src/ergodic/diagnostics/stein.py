@@ -87,10 +87,11 @@ def stein_kernel(z: np.ndarray, force: np.ndarray) -> np.ndarray:
     distance = np.maximum(norms[:, None] + norms[None, :] - 2 * z @ z.T, 0)
     length = np.median(distance) + 1e-12
     base = 1 + distance / length
-    kernel = base**-0.5
-    slope = -(base**-1.5) / length  # ∂_x k = slope (x - y), ∂_y k = -slope (x - y)
+    kernel = 1 / np.sqrt(base)
+    steep = kernel / base
+    slope = steep / -length  # ∂_x k = slope (x - y), ∂_y k = -slope (x - y)
     own = np.sum(force * z, axis=1)
     cross = force @ z.T  # s(x)·y
     inner = (own[:, None] - cross) + (own[None, :] - cross.T)  # s(x)·(x - y) - s(y)·(x - y)
-    trace = -dim * slope - 3 * base**-2.5 * distance / length**2
+    trace = -dim * slope - 3 * steep / base * distance / length**2
     return (force @ force.T) * kernel - slope * inner + trace

@@ -33,6 +33,8 @@ class AffineParams(NamedTuple):
     """L."""
     chart: Chart
     """A."""
+    varied: Float[Array, ""] | float = 1.0
+    """1 where particles' steps are of several sizes, 0 where all are ε: a landing (`coupled.py`)."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +58,19 @@ class AffineHMC:
         """Move the ensemble once."""
         x = ensemble.position
         momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
-        step = self.steps(params.step, uniform[:, :1])
+        step = self.steps(params.step, uniform[:, :1], params.varied)
         field, here = along(density, params.chart, ensemble)
         there, end = integrate(field, here, momentum, step, jnp.ones_like(step), params.leapfrogs)
         proposal = landed(params.chart, ensemble, there)
         info = self.decide(ensemble, proposal, momentum, end, uniform[:, 1])
         return select(info.accepted, proposal, ensemble), info
 
-    def steps(self, step: Float[Array, ""], uniform: Float[Array, "particles 1"]) -> Float[Array, "particles 1"]:
+    def steps(
+        self, step: Float[Array, ""], uniform: Float[Array, "particles 1"], varied: Float[Array, ""] | float = 1.0
+    ) -> Float[Array, "particles 1"]:
         """Every particle's own step size, from uniforms on [0, 1)."""
-        usual = 1 + self.jitter * (2 * uniform - 1)
-        return step * jnp.where(uniform < self.careful, self.smallest ** (1 - uniform / self.careful), usual)
+        usual, small = 1 + varied * self.jitter * (2 * uniform - 1), uniform < varied * self.careful
+        return step * jnp.where(small, self.smallest ** (1 - uniform / self.careful), usual)
 
     def acceptance(
         self,

@@ -10,14 +10,12 @@ from .ensemble import BatchedDensity
 
 def pulled_back(density: BatchedDensity, coordinates: Coordinates) -> BatchedDensity:
     """The density in u, with its force."""
-    if not coordinates.layers:
+    if not coordinates.each():
         return density
 
     def batched(
         u: Float[Array, "particles dim"],
     ) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
-        x, volume = coordinates.forward(u)
-        value, force = density(x)
-        return value + volume, coordinates.pull_back(u, force)
+        return coordinates.within(u, density)
 
     return batched

@@ -33,8 +33,9 @@ from ..initial import DiagonalGaussian, diagonal
 from ..initial.mixture import KernelMixture
 from ..initial.pushed import Pushed
 from ..kernels.affine import AffineHMC
+from ..kernels.coupled import Pairs
 from ..kernels.ensemble import Ensemble
-from ..protocols import Annealable, Budgeted, Fact, Familial, Shapes
+from ..protocols import Annealable, Budgeted, Coupled, Fact, Familial, Shapes
 from ..runtime.budget import Budget
 from ..runtime.drawing import Batch, Kind, ahead
 from ..runtime.errors import ConfigError, TargetError
@@ -48,7 +49,7 @@ from ..tuning.greedy_settings import GreedySettings, details_of
 from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
 from ..tuning.walking import Walked, pilot, prune, relearned, retune
-from .schedule import GEIParams, params_of, params_of_tempered, run, run_in_steps, template_of
+from .schedule import GEIParams, params_of, params_of_tempered, run, run_in_steps, run_together, template_of
 
 _PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CERTIFY = 0, 1, 50, 51, 60, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
@@ -78,7 +79,7 @@ class _Spent:
 
 
 @dataclass(frozen=True)
-class GEI(Annealable, Familial, Budgeted):
+class GEI(Annealable, Coupled, Familial, Budgeted):
     """Settings of greedy ergodic inference; ``GEI().fit(target, key)`` gives a `Sampler`. None needs to be set.
 
     Attributes:
@@ -153,14 +154,15 @@ class GEI(Annealable, Familial, Budgeted):
     def _way(self, target: Target, params: GEIParams | None = None) -> Way:
         """How ensembles go, in the coordinates that were learned, or where none were yet."""
         layers = self.details.layers if self.chart and target.dim > 1 else 0
-        inside = plain(layers, self.particles, target.dim, target.dtype) if params is None else params.coordinates
+        telling = self.particles if self.details.directions else 0  # so few can tell no directions
+        inside = plain(layers, telling, target.dim, target.dtype) if params is None else params.coordinates
         return Way.on(target, self.kernel, self.details, inside)
 
     def _paced(self, target: Target, key: Array, spent: _Spent) -> GEI:
         """The settings with as many particles as the density's cost affords: one evaluation is timed."""
         particles, budget = self.particles, spent.budget
         fewest = min(particles, max(self.details.fewest, 4 * target.dim))  # as many can tell directions of their own
-        if fewest < particles and self._way(target).traffic(particles) > self.details.heavy:
+        if fewest < particles and target.density.work.bytes > self.details.heavy:
             particles = fewest
         while True:
             way = replace(self, particles=particles)._way(target)
@@ -170,7 +172,7 @@ class GEI(Annealable, Familial, Budgeted):
             fewer = max(fewest, int(particles * self.details.slow / budget.pace))
             if 2 * fewer > particles:
                 return replace(self, particles=particles)
-            particles = fewer
+            particles = max(fewest, fewer // 32 * 32)  # which has divisors
 
     def fit_family(self, family: Family, key: Array) -> FamilySampler:
         """Tune one schedule to all members. Nothing is certified or annealed: certify the members you doubt."""
@@ -279,7 +281,7 @@ class GEI(Annealable, Familial, Budgeted):
 
     def depth(self, params: GEIParams) -> int:
         """Gradients that one draw costs: Σ L_t + 1."""
-        return 1 + int(np.sum(params.schedule.leapfrogs))
+        return 1 + int(np.asarray(params.schedule.leapfrogs).sum())
 
     def go_on(self, density: Density, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
         """The chain's T transitions from given positions, as a certificate tries them."""
@@ -293,7 +295,8 @@ class GEI(Annealable, Familial, Budgeted):
             return super().batches(target, params, key, start, count, size)
 
         def one(index: int) -> Batch:
-            start_key, chain_key = jax.random.split(jax.random.fold_in(key, index))
+            here = jax.random.fold_in(key, index)
+            start_key, chain_key = jax.random.fold_in(here, 0), jax.random.fold_in(here, 1)
             position = self.start(params).sample_on_host(generator(start_key), size)
             return self.chain(target, params, jnp.asarray(position), chain_key)
 
@@ -304,6 +307,15 @@ class GEI(Annealable, Familial, Budgeted):
         if params.schedule.beta is not None:
             return super().chain(target, params, position, key)
         return run_in_steps(self._way(target, params), params, position, key)
+
+    def together(self, target: Target, params: GEIParams, pairs: Pairs, key: Array) -> Pairs:
+        """The T transitions for pairs of chains, by the program that tuned them."""
+        return run_together(self._way(target, params), params, pairs, key)
+
+    def longer(self, params: GEIParams, times: int) -> GEIParams:
+        """The schedule, so many times one after the other."""
+        every = np.tile(np.arange(self.transitions(params)), times)
+        return params._replace(schedule=jax.tree_util.tree_map(lambda leaf: leaf[every], params.schedule))
 
     def chunk(self, dim: int, params: GEIParams) -> int:
         """As many as were tuned on, which is how many P0 has centres: there is a program for that."""
@@ -362,6 +374,6 @@ def _rank(sampler: Sampler) -> int:
 
 
 def _remembers(sampler: Sampler) -> bool:
-    """Whether its certificate has seen that chains from one point stay together."""
+    """Whether its certificate has seen chains that live somewhere else than others, and stay there."""
     findings = () if sampler.certificate is None else sampler.certificate.findings
-    return any(finding.name == "nested R-hat" and finding.verdict == "failed" for finding in findings)
+    return any(finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in findings)

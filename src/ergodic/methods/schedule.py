@@ -12,16 +12,19 @@ from jaxtyping import Array, Float, Int, PyTree
 from ..chain import advance
 from ..charts import DenseChart, LinearChart, LowRankChart, chart_at
 from ..charts.coordinates import Coordinates
-from ..charts.driven import blank
+from ..charts.coordinates import template_of as coordinates_of
 from ..initial.mixture import KernelMixture
 from ..kernels.affine import AffineHMC, AffineParams
+from ..kernels.coupled import Pairs, land
 from ..kernels.ensemble import BatchedDensity, Ensemble, Info, start
 from ..kernels.pulled_back import pulled_back
 from ..kernels.tempered import log_ratio, temper, tempered, untemper
 from ..protocols import Shapes
 from ..runtime.drawing import Batch
 from ..runtime.errors import StorageError
+from ..runtime.noise import generator
 from ..target import Target
+from ..tuning.greedy import APPLY, LAND, PAIRED
 from ..tuning.stepping import Way
 from ..tuning.tempering import Tempered
 from ..tuning.walking import Walked, stacked
@@ -35,6 +38,8 @@ class Schedule(NamedTuple):
     which: Int[Array, "steps"]
     beta: Float[Array, "steps"] | None = None
     """The temperature at which each moves; None where all are at 1 and draws have no weights."""
+    varied: Float[Array, "steps"] | None = None
+    """0 for a landing, 1 for the others; None where there is no landing."""
 
 
 class GEIParams(NamedTuple):
@@ -58,7 +63,8 @@ class _Scheduled(NamedTuple):
         self, density: BatchedDensity, params: Schedule, ensemble: Ensemble, key: Array
     ) -> tuple[Ensemble, Info]:
         """One step of the schedule."""
-        step = AffineParams(params.step, params.leapfrogs, chart_at(self.charts, params.which))
+        varied = 1.0 if params.varied is None else params.varied
+        step = AffineParams(params.step, params.leapfrogs, chart_at(self.charts, params.which), varied)
         return self.kernel.transition(density, step, ensemble, key)
 
 
@@ -81,14 +87,34 @@ def run_in_steps(way: Way, params: GEIParams, position: Float[Array, "particles 
     schedule, charts = jax.device_get((params.schedule, params.charts))
     inside = way.coordinates.on_host().inverse(np.asarray(position))
     states, infos = [way.evaluated(inside, chart_at(charts, schedule.which[0]))], []
-    each = zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)
-    for t, (step, leapfrogs, which) in enumerate(each):
-        ensemble, info = way.applied(states[-1], chart_at(charts, which), float(step), int(leapfrogs), t, key)
+    for t, (step, leapfrogs, which) in enumerate(zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)):
+        mode = LAND if _lands(schedule, t) else APPLY
+        ensemble, info = way.applied(states[-1], chart_at(charts, which), float(step), int(leapfrogs), t, key, mode)
         states.append(ensemble)
         infos.append(info)
     levels = np.stack([way.left(np.asarray(state.position), np.asarray(state.logdensity))[1] for state in states])
     x, _ = way.left(np.asarray(states[-1].position), levels[-1])
     return batch_of(x, levels[-1], stacked(jax.device_get(infos)), levels)
+
+
+def run_together(way: Way, params: GEIParams, pairs: Pairs, key: Array) -> Pairs:
+    """Pairs once through the chain: what is shared brings them near, and in a landing they may meet."""
+    schedule, charts = jax.device_get((params.schedule, params.charts))
+
+    def evaluated(position: np.ndarray) -> Ensemble:
+        return way.evaluated(position, chart_at(charts, schedule.which[0]))
+
+    for t, (step, leapfrogs, which) in enumerate(zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)):
+        chart = chart_at(charts, which)
+        if _lands(schedule, t):
+            pairs = land(pairs, chart, float(step), evaluated, generator(jax.random.fold_in(key, t)))
+        else:
+            pairs = pairs.moved(way.applied(pairs.joined(), chart, float(step), int(leapfrogs), t, key, PAIRED)[0])
+    return pairs
+
+
+def _lands(schedule: Schedule, t: int) -> bool:
+    return schedule.varied is not None and not schedule.varied[t]
 
 
 def batch_of(position: np.ndarray, logdensity: np.ndarray, infos: Info, levels: np.ndarray) -> Batch:
@@ -142,10 +168,12 @@ def params_of(initial: KernelMixture | list[KernelMixture], walked: Walked, memb
     mixture = stacked(initial) if isinstance(initial, list) else initial
     charts = stacked(walked.charts) if members else walked.charts[0]
     chosen, dtype = walked.chosen, mixture.centres.dtype
+    landing = chosen.step[-2:].max()  # of two steps one is not fine
     schedule = Schedule(
-        jnp.asarray(np.asarray(chosen.step, dtype)),
-        jnp.asarray(np.asarray(chosen.leapfrogs, np.int32)),
-        jnp.asarray(np.zeros(len(chosen.step), np.int32)),
+        jnp.asarray(np.append(chosen.step, landing).astype(dtype)),
+        jnp.asarray(np.append(chosen.leapfrogs, 1).astype(np.int32)),
+        jnp.asarray(np.zeros(len(chosen.step) + 1, np.int32)),
+        varied=jnp.asarray(np.append(np.ones(len(chosen.step)), 0).astype(dtype)),
     )
     return GEIParams(
         jax.tree_util.tree_map(jnp.asarray, mixture),
@@ -174,11 +202,10 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
         steps, centres = found["schedule/step"][0], found["initial/centres"][len(family)]
         count = found["charts/root" if "charts/root" in found else "charts/scale"][len(family)]
         rank = found["charts/vectors"][-1] if "charts/vectors" in found else 0
-        layers = {path.split("/")[2] for path in found if path.startswith("coordinates/layers/")}
-        slots = found["coordinates/layers/0/spread"][0] if layers else 1
-        split = any(path.endswith("/directions/out") for path in found)
     except (KeyError, IndexError) as error:
         raise StorageError(f"no schedule in it: {error}") from error
+    if not {"schedule/beta", "schedule/varied"} & set(found):
+        raise StorageError("its schedule has no landing, as those of older versions; fit the target again")
     dim, dtype = target.dim, target.dtype
 
     def whole(*shape: int) -> PyTree:
@@ -192,11 +219,10 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
             return LowRankChart(real(*lead, dim), real(*lead, dim, rank), real(*lead, rank))
         return DenseChart(real(*lead, dim, dim), real(*lead, dim, dim), real(*lead))
 
-    layer = jax.tree_util.tree_map(lambda leaf: real(*leaf.shape), blank(dim, slots, split, dtype))
-    beta = real(steps) if "schedule/beta" in found else None
+    beta, varied = (real(steps) if f"schedule/{name}" in found else None for name in ("beta", "varied"))
     return GEIParams(
         KernelMixture(real(*family, centres, dim), chart(*family)),
-        Schedule(real(steps), whole(steps), whole(steps), beta),
+        Schedule(real(steps), whole(steps), whole(steps), beta, varied),
         chart(*family, count),
-        Coordinates((layer,) * len(layers)),
+        coordinates_of(found, dim, dtype),
     )

@@ -12,7 +12,9 @@ of the last, ε *= exp(a - 0.8), and its length L is (numbers are those of `gree
 - `REPEAT`: that of the last search;
 - `TRANSIENT`: a quarter of a period, (π/2)/ε, on the way from a far start;
 - `FINE`: as far as that of the last search in four times as many steps, ε/4, for places too narrow for ε;
-- `APPLY`: that of the walk, with the walk's ε, whatever happens: a transition of a schedule that is there already.
+- `APPLY`: that of the walk, with the walk's ε, whatever happens: a transition of a schedule that is there already;
+- `PAIRED`: the same, where the second half of the ensemble has the randomness of the first (`kernels/coupled.py`);
+- `LAND`: the same, of exactly ε for every particle: the last transition of a schedule.
 
 `START` moves nothing: it evaluates log π* and its force where the particles stand. So tuning, drawing and probing are
 one program, compiled once, and a schedule of any length runs on it.
@@ -36,7 +38,7 @@ from ..protocols import Chart
 from ..runtime.noise import noise
 from .greedy_settings import GreedySettings
 
-REPEAT, SEARCH, TRANSIENT, FINE, APPLY, START = 0, 1, 2, 3, 4, 5
+REPEAT, SEARCH, TRANSIENT, FINE, APPLY, START, PAIRED, LAND = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 class Walk(NamedTuple):
@@ -94,10 +96,12 @@ def advance(
     """Choose step number t for the ensemble, of ``most`` leapfrogs at most, and move it."""
     ensemble, x = walk.ensemble, walk.ensemble.position
     momentum, uniform = noise(key, x.shape[0], x.shape[1], 2, x.dtype)
-    applied, starting = mode == APPLY, mode == START
+    momentum, uniform = (jnp.where(mode == PAIRED, _doubled(leaf), leaf) for leaf in (momentum, uniform))
+    applied, starting = (mode == APPLY) | (mode == PAIRED) | (mode == LAND), mode == START
     fine = mode == FINE
     step = walk.step * jnp.where(fine, 1 / settings.finer, 1).astype(x.dtype)
-    steps = jnp.where(starting, 0, kernel.steps(step, uniform[:, :1]))
+    varied = jnp.where(mode == LAND, 0, 1).astype(x.dtype)
+    steps = jnp.where(starting, 0, kernel.steps(step, uniform[:, :1], varied))
     field, here = along(density, chart, ensemble)
     origin = chart.whiten(x - jnp.mean(x, axis=0)[None, :])
     quarter = jnp.clip(jnp.round(0.5 * jnp.pi / step), 1, settings.quarter).astype(jnp.int32)
@@ -147,3 +151,9 @@ def advance(
     diverged = found.energy_error > kernel.divergence_threshold
     info = Info(found.probability, accepted, found.energy_error, diverged)
     return walk, Chosen(step, found.best_length, acceptance, dead, found.length), info
+
+
+def _doubled(noise: Float[Array, "particles columns"]) -> Float[Array, "particles columns"]:
+    """The first half of the rows, twice; of an odd number, the last one stays."""
+    half = noise.shape[0] // 2
+    return jnp.concatenate([noise[:half], noise[:half], noise[2 * half :]])

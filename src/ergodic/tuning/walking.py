@@ -114,7 +114,8 @@ class _Walker:
         way = self.way
         here = self._pairs(way.left(np.asarray(self.walk.ensemble.position), np.zeros(()))[0])
         pairs = _stored(here)
-        found = learned(pairs, self.rng, way.coordinates)
+        settings = way.settings
+        found = learned(pairs, self.rng, way.coordinates, way.members[0].hints, settings.gain)
         if not found:
             return False
         beyond = way.inside(composed(found, way.coordinates)).coordinates.on_host()

@@ -1,0 +1,121 @@
+"""What coupled chains say: how far P_T can be from π, and by how much an average of its draws is off.
+
+Two chains with one law, X from P0 once through all T transitions ahead of Y from P0, then both together with shared
+randomness (`kernels/coupled.py`), pass after pass. With p the passes until they meet,
+
+    TV(P_T, π) <= E[max(0, p - 1)]            (lag one pass: Biswas, Jacob & Vanetti 2019)
+    E_π[f] - E_{P_T}[f] = E[Σ_k f(X_{k+1}) - f(Y_k)]        (Jacob, O'Leary & Atchadé 2020)
+
+In the second every term of a pair is zero from its meeting on: an unbiased estimate of the bias of the draws
+themselves, whose error is small because what is shared cancels. Where pairs are cut off after K passes it is the
+change over the next K passes of the chain. Both are blind to what neither chain visits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Array
+from scipy import special
+
+from ..certificate import Bound
+from ..kernels.coupled import Pairs
+
+PASSES = 6
+"""Passes together, at most: what has not met by then has not met."""
+_REACH = 8.0
+
+
+class Meeting:
+    """Blocks of pairs, each followed until all have met or the passes are over.
+
+    Attributes:
+      blocks: of every block, its pairs (X, Y) after every pass together.
+      passes: of every pair, in which pass it met; `PASSES` + 1 where it did not.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[list[Pairs]] = []
+        self.passes = np.zeros(0, int)
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    def add(self, states: list[Pairs]) -> None:
+        """One more block: its pairs after every pass."""
+        unmet = np.sum([~state.met for state in states], axis=0)
+        self.blocks.append(states)
+        self.passes = np.concatenate([self.passes, np.where(states[-1].met, 1 + unmet, PASSES + 1)])
+
+    def unmet(self) -> np.ndarray:
+        """The share of pairs that have not met after 1, 2, ... passes."""
+        return np.array([np.mean(self.passes > k) for k in range(1, PASSES + 1)])
+
+    def apart(self, floor: float) -> np.ndarray:
+        """The share of pairs that have not met after each pass, but where Y is at its end as high as draws are."""
+        count, total = np.zeros(PASSES), 0
+        for states in self.blocks:
+            high = states[-1].second.logdensity > floor
+            unmet = np.array([np.sum(~state.met & high) for state in states])
+            count += np.append(unmet, [unmet[-1]] * (PASSES - len(states)))
+            total += len(high)
+        return count / total
+
+    def bias(self, look: Moments) -> np.ndarray:
+        """Σ_k f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_T}[f]."""
+        return np.concatenate([np.sum([_difference(look, each) for each in states], axis=0) for states in self.blocks])
+
+    def bound(self, confidence: float, gradients: int) -> Bound | None:
+        """TV(P_T, π), P_2T, ..., with upper limits; None where pairs have not met."""
+        if not len(self) or (self.passes > PASSES).any():
+            return None
+        limits = [limit(self.passes, t, confidence) for t in range(1, PASSES + 1)]
+        curve = tuple(np.minimum.accumulate(limits).tolist())  # the distance never grows along a chain
+        means = tuple(float(np.maximum(0, self.passes - t).mean()) for t in range(1, PASSES + 1))
+        return Bound(curve[0], confidence, len(self), curve, means, gradients)
+
+
+class Moments(NamedTuple):
+    """Every coordinate in units of its spread, and its square; far tails are drawn in, so that averages have errors.
+
+    A normal coordinate reaches beyond `_REACH` spreads in one draw of 10^15, and has means and squares of unit
+    variance.
+    """
+
+    centre: np.ndarray
+    spread: np.ndarray
+    names: tuple[str, ...]
+
+    @staticmethod
+    def of(names: tuple[str, ...], draws: np.ndarray) -> Moments:
+        """Units from some draws: their median, and half the distance between the 16 % and 84 % quantiles."""
+        low, centre, high = np.quantile(draws, (0.16, 0.5, 0.84), axis=0)
+        spread = np.where(high > low, (high - low) / 2, 1.0)
+        return Moments(centre, spread, (*names, *(f"({name})²" for name in names)))
+
+    def __call__(self, position: np.ndarray | Array) -> np.ndarray:
+        """Values ``(n, 2 dim)``."""
+        z = np.clip((np.asarray(position, np.float64) - self.centre) / self.spread, -_REACH, _REACH)
+        return np.concatenate([z, z**2 / np.sqrt(2)], axis=1)
+
+
+def _difference(look: Moments, state: Pairs) -> np.ndarray:
+    values = [look(each.position) for each in state[:2]]
+    return np.where(state.met[:, None], 0.0, values[0] - values[1])
+
+
+def limit(passes: np.ndarray, t: int, confidence: float) -> float:
+    """An upper limit of E[max(0, p - t)]: how often p is more than t, times how much more it is then.
+
+    Each factor has half of what may go wrong. The first is limited by Clopper and Pearson, so that it holds where
+    hardly any pair, or none, takes so long. For the second, passes after the first one are taken to have a geometric
+    law: the largest mean of one that all pairs which did not meet at once allow.
+    """
+    n, above, wrong = len(passes), int((passes > t).sum()), (1 - confidence) / 2
+    often = 1.0 if above == n else float(special.betaincinv(above + 1, n - above, 1 - wrong))
+    late = passes[passes > 1] - 1
+    if not len(late):  # then at most so many of those that are late would still be
+        return min(1.0, often / (1 - often))
+    rate = float(special.betaincinv(len(late), late.sum() - len(late) + 1, wrong))
+    return min(1.0, often / rate)

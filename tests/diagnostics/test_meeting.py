@@ -1,0 +1,131 @@
+"""Coupled chains: the bias of a chain that is too short, and limits that hold."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+import ergodic as eg
+from ergodic.diagnostics.gathering import Gathered
+from ergodic.diagnostics.meeting import PASSES, Meeting, Moments, limit
+from ergodic.diagnostics.meeting_tests import _averaged, other_starts
+from ergodic.kernels.coupled import Pairs
+from ergodic.kernels.ensemble import Ensemble
+from ergodic.runtime.errors import ConfigError
+from ergodic.statistics.hypotheses import smallest
+
+
+@pytest.mark.parametrize("often", [0.004, 0.05, 0.4])
+def test_limits_hold_with_their_confidence(often):
+    """Passes after the first are 0 or geometric. Of 1,000 limits 50 may be too low; 85 are by a chance of 3e-6."""
+    rng, mean, low = np.random.default_rng(0), often / 0.6, np.zeros(2)
+    for _ in range(1000):
+        passes = 1 + np.where(rng.random(256) < often, rng.geometric(0.6, size=256), 0)
+        low += [limit(passes, 1, 0.95) < mean, limit(passes, 2, 0.95) < 0.4 * mean]
+    assert low.max() < 85 and stats.binom.sf(84, 1000, 0.05) < 3e-6
+
+
+def test_a_limit_is_never_below_what_few_pairs_can_tell():
+    assert limit(np.ones(512, int), 1, 0.95) > 3 / 512
+    assert limit(np.full(512, 2), 1, 0.95) == 1.0
+
+
+def meeting_of(sampler, pairs):
+    seen = Gathered(sampler)
+    seen.stage(8 * pairs, jax.random.key(5))
+    seen.meet(sampler.method, jax.random.key(6))
+    return seen
+
+
+def shortened(sampler, steps, scale):
+    """The sampler with few of its transitions, from a P0 that is too narrow."""
+    params, schedule = sampler.params, sampler.params.schedule
+    last = np.r_[0 : steps - 1, len(schedule.step) - 1]
+    schedule = type(schedule)(*(None if leaf is None else leaf[last] for leaf in schedule))
+    initial = params.initial._replace(centres=params.initial.centres * scale, chart=params.initial.chart.times(scale))
+    return replace(sampler, params=params._replace(schedule=schedule, initial=initial), certificate=None, gathered=None)
+
+
+@pytest.fixture(scope="module")
+def sampler():
+    return eg.fit(eg.targets.get("gaussian"), jax.random.key(0), eg.GEI(certify=False), progress=False)
+
+
+def test_the_bias_of_a_short_chain_is_what_coupled_chains_say(sampler):
+    """Estimates of E[x²] - E_P[x²] against exact moments of the target, within 4.5 errors: once in 10^5."""
+    short = shortened(sampler, 2, 0.3)
+    seen = meeting_of(short, 1024)
+    look = Moments.of(short.target.names, seen.usable.position)
+    off = seen.meeting.bias(look)
+    exact = np.asarray(short.target.truth.draw(jax.random.key(1), 100_000))
+    drawn = short.sample(jax.random.key(2), 100_000, progress=False).unconstrained
+    wanted, error = look(exact).mean(axis=0) - look(drawn).mean(axis=0), off.std(axis=0) / np.sqrt(len(off))
+    assert np.abs(wanted[short.target.dim :]).max() > 0.1
+    np.testing.assert_array_less(np.abs(off.mean(axis=0) - wanted), 4.5 * np.sqrt(error**2 + 2 / 100_000))
+
+
+def test_a_short_chain_fails_by_its_coupled_chains_and_the_long_one_has_a_bound(sampler):
+    short = shortened(sampler, 2, 0.3)
+    found = {finding.name: finding.verdict for finding in short.certify(jax.random.key(3), draws=2048).findings}
+    assert "failed" in found.values()
+    certificate = sampler.certify(jax.random.key(3), draws=4096)
+    assert certificate.passed and "bound: total variation" in certificate.summary()
+    bound = certificate.bound
+    assert 0 < bound.total_variation < 0.5 and bound.pairs == 512 and bound.confidence == 0.95
+    assert all(a >= b for a, b in zip(bound.curve, bound.curve[1:], strict=False)) and bound.curve[2] < 0.02
+    assert type(certificate).from_dict(certificate.to_dict()) == certificate
+
+
+def finding(shares, high=0.0, pairs=1000):
+    """What is said of other starts of which these shares are left after every pass, at log π* of so much."""
+    meeting = Meeting()
+    states = [
+        Pairs(*[Ensemble(np.zeros((pairs, 1)), np.full(pairs, high), np.zeros((pairs, 1)))] * 2, met)
+        for met in (np.arange(pairs) >= share * pairs for share in shares)
+    ]
+    meeting.add(states)
+    return other_starts(meeting, np.linspace(-1, 1, 100), 1e-4)[0]
+
+
+def test_other_starts_join_the_draws_or_live_elsewhere_or_say_nothing():
+    assert finding([0.5, 0.2, 0.1, 0.04, 0.02, 0.01]).verdict == "passed"
+    elsewhere = finding([0.5, 0.3, 0.21, 0.2, 0.2, 0.2])
+    assert elsewhere.verdict == "failed" and "20.0% are somewhere else" in elsewhere.words
+    assert finding([0.9, 0.8, 0.7, 0.6, 0.4, 0.28]).verdict == "inconclusive"
+    lost = finding([1.0] * 6, high=-1e6)
+    assert lost.verdict == "inconclusive" and "100.0% come to nowhere" in lost.words
+
+
+def test_few_late_pairs_fail_no_sound_chain():
+    """Twelve of 256 rows are not 0, ±1 by a fair coin: of 2,000 at a level of 4e-4 six fail by a chance of 3e-4."""
+    rng, failed = np.random.default_rng(3), 0
+    for _ in range(2000):
+        off = np.zeros((256, 20))
+        off[:12] = rng.choice([-1.0, 1.0], size=(12, 20))
+        failed += smallest(_averaged(off).p_value) < 4e-4
+    assert failed < 6 and stats.binom.sf(5, 2000, 4e-4) < 3e-4
+
+
+def test_a_distance_makes_a_chain_as_long_as_it_takes(sampler):
+    target = eg.targets.get("gaussian")
+    near = eg.fit(target, jax.random.key(0), distance=0.02, progress=False)
+    assert near.certificate.passed and near.certificate.bound.total_variation <= 0.02
+    assert near.method.transitions(near.params) > sampler.method.transitions(sampler.params)
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        eg.fit(target, jax.random.key(0), distance=2.0)
+    with pytest.raises(ConfigError, match="can be coupled"):
+        eg.fit(target, jax.random.key(0), eg.HEI(), distance=0.1)
+
+
+def test_pairs_that_never_meet_leave_no_bound():
+    def apart(met):
+        state = [Ensemble(np.zeros((4, 1)) + shift, np.zeros(4), np.zeros((4, 1))) for shift in (0, 1)]
+        return Pairs(*state, np.array(met))
+
+    meeting = Meeting()
+    meeting.add([apart([True, False, False, False]), *[apart([True, True, True, False])] * 5])
+    assert meeting.bound(0.95, 0) is None
+    np.testing.assert_allclose(meeting.unmet(), [0.75] + [0.25] * (PASSES - 1))
+    np.testing.assert_array_equal(meeting.passes, [1, 2, 2, PASSES + 1])
