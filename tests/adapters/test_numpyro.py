@@ -229,3 +229,16 @@ def test_numpyro_may_be_missing(monkeypatch):
 def test_labels_of_no_dimension_are_refused():
     with pytest.raises(eg.TargetError, match="coords labels 'shcool', which is no dimension"):
         eg.from_numpyro(lambda: numpyro.sample("x", dist.Normal(0, 1)), coords={"shcool": ["a"]})
+
+
+def test_what_the_model_says_drives_what_is_a_hint():
+    """β_i ~ N(0, τ λ_i) names λ_i, and τ for all; nothing is said of what has parameters that are numbers."""
+
+    def model():
+        tau = numpyro.sample("tau", dist.HalfCauchy(0.1))
+        lam = numpyro.sample("lam", dist.HalfCauchy(1).expand([3]).to_event(1))
+        numpyro.sample("beta", dist.Normal(0, tau * lam).to_event(1))
+
+    target = eg.from_numpyro(model)
+    named = {(target.names[j], target.names[i]) for j, i in target.hints}
+    assert named == {(f"lam[{i}]", f"beta[{i}]") for i in range(3)} | {("tau", f"beta[{i}]") for i in range(3)}

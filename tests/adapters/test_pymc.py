@@ -160,3 +160,15 @@ def test_importing_pymc_leaves_jax_as_it_was():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_the_model_says_drives_what_is_a_hint():
+    """β_i ~ N(μ, τ λ_i) names λ_i, and μ and τ for all of them, by their value variables."""
+    pm = pytest.importorskip("pymc")
+    with pm.Model() as model:
+        mu, tau, lam = pm.Normal("mu"), pm.HalfCauchy("tau", 0.1), pm.HalfCauchy("lam", 1, shape=3)
+        pm.Normal("beta", mu, tau * lam, shape=3)
+    target = eg.from_pymc(model)
+    named = {(target.names[j], target.names[i]) for j, i in target.hints}
+    drivers = {(f"lam_log__[{i}]", i) for i in range(3)} | {(name, i) for name in ("mu", "tau_log__") for i in range(3)}
+    assert named == {(name, f"beta[{i}]") for name, i in drivers}

@@ -7,6 +7,9 @@ import pytest
 from ergodic.charts.coordinates import Coordinates, plain
 from ergodic.charts.drivers import composed, find, learned
 from ergodic.charts.fisher import Pairs, divergence, fit
+from ergodic.methods import GEI
+from ergodic.targets import get
+from ergodic.tuning.greedy_settings import GreedySettings
 
 N, SLOTS = 512, 4
 BOTH, COORDINATES = (True, False), (False,)
@@ -206,3 +209,21 @@ def test_a_layer_is_fitted_in_any_units():
     one = fit(Pairs(x, centred(x)), [1], SLOTS, False)
     other = fit(Pairs(x * units, centred(x) / units), [1], SLOTS, False)
     np.testing.assert_allclose(other.inverse(x * units) / units, one.inverse(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_share_can_be_asked_for():
+    """The funnel's driver takes away nearly all; nothing takes away more than there is."""
+    x = np.random.default_rng(5).normal(size=(N, 4))
+    x[:, 1:] *= np.exp(x[:, :1] / 2)
+    pairs, like = Pairs(x, funnel(x)), plain(2, N, 4, np.dtype(np.float32))
+    found = [learned(pairs, np.random.default_rng(0), like, gain=gain) for gain in (None, 0.2, 1.0)]
+    assert [each.drivers for each in found[0]] == [each.drivers for each in found[1]] != [] == found[2]
+
+
+def test_layers_can_go_without_directions():
+    target = get("funnel")
+    sizes = [
+        len(jax.tree_util.tree_leaves(GEI(details=GreedySettings(directions=own))._way(target).coordinates))
+        for own in (True, False)
+    ]
+    assert sizes[0] > sizes[1]

@@ -24,6 +24,7 @@ from ..runtime.errors import TargetError
 
 PRIOR_DRAWS = 1000
 _PRIOR_VALUES = 50_000_000
+_HINTED = 2000  # coordinates, at most, of a model whose text is looked at
 _LEVELS = (0.1587, 0.5, 0.8413)
 _IMPROPER_SCALE = math.sqrt(3.0)  # as P0 starts where nothing is known: section 3.3
 
@@ -48,6 +49,36 @@ def prior_from_draws(draws: Mapping[str, ArrayLike], improper: Collection[str], 
         scales.append(np.where(known, scale, _IMPROPER_SCALE))
     mean, scale = np.concatenate(means), np.concatenate(scales)
     return DiagonalGaussian(jnp.asarray(mean, dtype), jnp.asarray(np.log(scale), dtype))
+
+
+def hinted(
+    parameters: Callable[[PyTree], Mapping[str, Sequence[jax.Array]]], like: Mapping[str, jax.Array]
+) -> list[tuple[int, int]]:
+    """Pairs (j, i) of flat coordinates, where a parameter of i's prior changes with j: candidate drivers, by autodiff.
+
+    Args:
+      parameters: the parameters of every latent leaf's distribution, as arrays, at an unconstrained position; one whose
+        shape is not the leaf's speaks for all of the leaf.
+      like: an unconstrained position, by leaf.
+    """
+    start, at = dict[str, int](), 0
+    for name in sorted(like):  # the order in which a dict's leaves lie in a flat vector
+        start[name], at = at, at + like[name].size
+    found: set[tuple[int, int]] = set()
+    if at > _HINTED:
+        return []
+    for name, each in jax.jacfwd(parameters)(dict(like)).items():
+        for other, jacobian in ((other, part[other]) for part in each for other in part):
+            changes = np.asarray(jacobian).reshape(*jacobian.shape[: jacobian.ndim - like[other].ndim], -1) != 0
+            try:
+                changes = np.broadcast_to(changes, (*like[name].shape, changes.shape[-1]))
+            except ValueError:
+                changes = np.broadcast_to(
+                    changes.reshape(-1, changes.shape[-1]).any(axis=0), (*like[name].shape, changes.shape[-1])
+                )
+            driven, driver = np.nonzero(changes.reshape(-1, changes.shape[-1]))
+            found |= {(start[other] + int(j), start[name] + int(i)) for i, j in zip(driven, driver, strict=True)}
+    return sorted((j, i) for j, i in found if i != j)
 
 
 def default_dims(name: str, ndim: int) -> list[str]:

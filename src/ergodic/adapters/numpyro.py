@@ -8,6 +8,7 @@ the maps to each site's support, `constrain_fn` maps back and runs the model's d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 
@@ -19,7 +20,7 @@ from jaxtyping import Array
 from ..runtime.errors import TargetError
 from ..runtime.extras import require
 from ..target import Model, Target
-from .languages import check_labels, prior_draws, prior_from_draws, reason, traced, tracing
+from .languages import check_labels, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 from .numpyro_sites import Message, constants, is_auxiliary, sites_of, trace
 
 
@@ -77,12 +78,18 @@ def from_numpyro(
         shapes = jax.eval_shape(partial(_prior_draw, closed), jax.random.key(0))
         keys = jax.random.split(jax.random.key(seed), prior_draws(sum(leaf.size for leaf in shapes.values())))
         prior = jax.device_get(jax.jit(jax.vmap(partial(_prior_draw, closed)))(keys))
+        like = {site: jnp.zeros(leaf.shape, dtype) for site, leaf in shapes.items()}
+        hints: list[tuple[int, int]] = []
+        with suppress(Exception):  # a model that cannot be told is fitted without
+            middle = {site: jnp.asarray(np.median(draws, axis=0), dtype) for site, draws in prior.items()}
+            hints = hinted(partial(_parameters, closed), middle)
     return Target(
         traced(partial(_logdensity, closed, dtype), dtype),
-        like={site: jnp.zeros(leaf.shape, dtype) for site, leaf in shapes.items()},
+        like=like,
         constrain=traced(partial(_constrain, closed), dtype),
         name=name,
         prior=prior_from_draws(prior, {s for s, found in sites.items() if found.improper}, dtype),
+        hints=hints,
         model=Model(
             dims=labels,
             coords=dict(coords or {}),
@@ -111,6 +118,17 @@ def _prior_draw(closed: Callable, key: Array) -> dict[str, Array]:
         for name, site in trace(closed, key).items()
         if site["type"] == "sample" and not site["is_observed"]
     }
+
+
+def _parameters(closed: Callable, position: dict[str, Array]) -> dict[str, list[Array]]:
+    """The parameters of every latent site's distribution, at an unconstrained position."""
+    latent = _constrain(closed, position, deterministic=False)
+    sites = _handlers().trace(_handlers().substitute(_seeded(closed), data=latent)).get_trace()
+    return {name: [leaf for leaf in jax.tree.leaves(sites[name]["fn"]) if _real(leaf)] for name in position}
+
+
+def _real(leaf: object) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 def _seeded(closed: Callable) -> Callable:

@@ -24,7 +24,7 @@ from ..initial import DiagonalGaussian
 from ..runtime.errors import TargetError
 from ..runtime.extras import require
 from ..target import Model, Target
-from .languages import default_dims, prior_draws, prior_from_draws, reason, traced, tracing
+from .languages import default_dims, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 
 if TYPE_CHECKING:
     from pymc import Model as PyMCModel
@@ -79,6 +79,7 @@ def from_pymc(model: object, *, name: str | None = None, seed: int = 0) -> Targe
         constrain=traced(constrain.by_name, dtype),
         name=name,
         prior=_prior(model, seed, dtype),
+        hints=_hints(model, like, dtype),
         model=_known(model, like, constrain, likelihood, dtype),
     )
 
@@ -92,7 +93,7 @@ class _Graph:
         self.inputs, self.names = [variable.name for variable in inputs], names
         self.function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs)) if outputs else tuple
 
-    def __call__(self, position: Position) -> Sequence[Array]:
+    def __call__(self, position: Position) -> Sequence[Array | float]:
         return self.function(*(position[name] for name in self.inputs))
 
     def by_name(self, position: Position) -> dict[str, Array]:
@@ -152,6 +153,23 @@ def _predictive(model: PyMCModel, constrain: _Graph, like: Position, dtype: np.d
     except Exception:  # whatever it is, draws do not depend on it
         return None
     return traced(predictive, dtype)
+
+
+def _hints(model: PyMCModel, like: Position, dtype: np.dtype) -> list[tuple[int, int]]:
+    """What may drive what, by the parameters of the model's distributions; nothing, where it cannot be told."""
+    with suppress(Exception), tracing(dtype), _quiet():
+        of = {
+            model.rvs_to_values[rv].name: [p for p in rv.owner.op.dist_params(rv.owner) if "float" in p.dtype]
+            for rv in model.free_RVs
+        }
+        graph = _Graph(model.value_vars, model.replace_rvs_by_values([p for each in of.values() for p in each]))
+
+        def parameters(position: Position) -> dict[str, list[Array]]:
+            values = iter(graph(position))
+            return {name: [jnp.asarray(next(values), dtype) for _ in each] for name, each in of.items()}
+
+        return hinted(parameters, like)
+    return []
 
 
 def _prior(model: PyMCModel, seed: int, dtype: np.dtype) -> DiagonalGaussian | None:

@@ -7,13 +7,18 @@ do nothing stand in for those that were not needed, so that learning one compile
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from ..protocols import Shapes
+from ..runtime.errors import StorageError
 from .driven import DrivenLayer, blank
+from .paired import PairedLayer, alone
 from .rows import Rows
 
 SLOTS = 4
@@ -24,40 +29,60 @@ class Coordinates(NamedTuple):
     """Layers, the outermost first; without any, u is x."""
 
     layers: tuple[DrivenLayer, ...] = ()
+    pairs: PairedLayer | None = None
+    """Outside of all layers; None until it is needed, since a program with it takes longer to compile."""
 
     def forward(self, u: Rows) -> tuple[Rows, Rows]:
         """x and log|det ∂x/∂u| of every row."""
         volume: Rows = u[:, 0] * 0
-        for layer in reversed(self.layers):
+        for layer in reversed(self.each()):
             u, more = layer.forward(u)
             volume = volume + more
         return u, volume
 
     def inverse(self, x: Rows) -> Rows:
         """u of every row."""
-        for layer in self.layers:
+        for layer in self.each():
             x = layer.inverse(x)
         return x
 
     def pull_back(self, u: Rows, force: Rows) -> Rows:
         """The force of the density in u, from that of log π* at x(u)."""
-        inside = [u]
-        for layer in reversed(self.layers[1:]):
-            inside.append(layer.forward(inside[-1])[0])
-        for layer, here in zip(self.layers, reversed(inside), strict=False):
+        return self.within(u, lambda x: (x[:, 0] * 0, force))[1]
+
+    def within(self, u: Rows, density: Callable[[Rows], tuple[Rows, Rows]]) -> tuple[Rows, Rows]:
+        """The density in u and its force, from that of x: every layer is gone through once there and once back."""
+        inside, volume = list[Rows](), u[:, 0] * 0
+        for layer in reversed(self.layers):
+            inside.append(u)
+            u, more = layer.forward(u)
+            volume = volume + more
+        if self.pairs is None:
+            value, force = density(u)
+        else:
+            u, more, slopes = self.pairs.there(u)
+            value, force = density(u)
+            value, force = value + more, self.pairs.back(slopes, force)
+        for layer, here in zip(self.layers, reversed(inside), strict=True):
             force = layer.pull_back(here, force)
-        return force
+        return value + volume, force
 
     def names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """What to call every u: as x, where it is x."""
-        same = np.ones(len(names), bool)
-        for layer in self.on_host().layers:
+        same, host = np.ones(len(names), bool), self.on_host()
+        for layer in host.each():
             same &= ~layer.moves()
         return tuple(name if kept else f"{name} in the chart" for name, kept in zip(names, same, strict=True))
 
     def unmoved(self) -> Coordinates:
         """u = x, in the same shapes."""
-        return Coordinates(tuple(layer.unmoved() for layer in self.layers))
+        host = self.on_host()
+        pairs = None if host.pairs is None else host.pairs.unmoved()
+        return Coordinates(tuple(layer.unmoved() for layer in host.layers), pairs)
+
+    def each(self) -> tuple[DrivenLayer | PairedLayer, ...]:
+        """All layers, the outermost first."""
+        return self.layers if self.pairs is None else (self.pairs, *self.layers)
 
     def on_host(self) -> Coordinates:
         """The same with NumPy's arrays, which on a processor costs no copy."""
@@ -77,3 +102,21 @@ def plain(layers: int, particles: int, dim: int, dtype: np.dtype) -> Coordinates
 def rotated(particles: int, dim: int) -> bool:
     """Whether as many particles can tell directions of their own: the limit of dense charts."""
     return 4 * dim <= particles
+
+
+def template_of(found: Shapes, dim: int, dtype: np.dtype) -> Coordinates:
+    """The shapes that coordinates in a file must have, given those of its arrays, ``coordinates/layers/0/...``."""
+    each = {path.split("/")[2] for path in found if path.startswith("coordinates/layers/")}
+
+    def layer(at: int) -> DrivenLayer:
+        path = f"coordinates/layers/{at}"
+        slots = found.get(f"{path}/spread", ())
+        if not slots:
+            raise StorageError(f"no array '{path}/spread' in it, which a chart has")
+        split = any(name.startswith(f"{path}/directions/") for name in found)
+        shapes = blank(dim, slots[0], split, dtype)
+        return jax.tree_util.tree_map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), shapes)  # type: ignore[no-untyped-call]
+
+    like: PyTree = alone(dim, dtype) if "coordinates/pairs/driver" in found else None
+    pairs: PyTree = jax.tree_util.tree_map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), like)  # type: ignore[no-untyped-call]
+    return Coordinates(tuple(layer(at) for at in range(len(each))), pairs)

@@ -15,12 +15,12 @@ import numpy as np
 
 from .coordinates import Coordinates
 from .driven import DrivenLayer
-from .fisher import Pairs, divergence, fit
+from .fisher import Pairs, divergence, fit, left_of
 from .fitting import chart_of
+from .pairing import CERTAIN, WORTH, FoundPairs, paired
 
 _RACED = 4
-_CERTAIN = 3.0
-_WORTH = 0.01
+_HINTED = 2
 _NEARLY = 0.04
 
 
@@ -34,13 +34,37 @@ class Found(NamedTuple):
     after: float
     error: float
 
+    def again(self, pairs: Pairs) -> Found:
+        """The same layer, from other pairs."""
+        return self._replace(layer=fit(pairs, self.drivers, self.layer.drivers.shape[1], self.split))
 
-def learned(pairs: Pairs, rng: np.random.Generator, like: Coordinates) -> list[Found]:
-    """Layers, the outermost first, from pairs alone; as many as are worth having, in the shapes of those given."""
+
+NO_HINTS = np.zeros((0, 2), int)
+
+
+def learned(
+    pairs: Pairs, rng: np.random.Generator, like: Coordinates, hints: np.ndarray = NO_HINTS, gain: float | None = None
+) -> list[Found | FoundPairs]:
+    """Layers, the outermost first, from pairs alone; as many as are worth having, in the shapes of those given.
+
+    One in which coordinates have drivers of their own is raced, with what is found behind it, against the others alone.
+    With ``gain``, every driver of those must take away that share of what is left, besides.
+    """
+    own, others = paired(pairs, rng, hints), _layers(pairs, rng, like, hints, gain)
+    if own is None:
+        return [*others]
+    inside = _layers(pairs.behind(own.layer), rng, like, hints, gain)
+    without = others[-1].after if others else own.before
+    return [own, *inside] if (inside[-1].after if inside else own.after) < without else [*others]
+
+
+def _layers(
+    pairs: Pairs, rng: np.random.Generator, like: Coordinates, hints: np.ndarray, gain: float | None
+) -> list[Found]:
     found: list[Found] = []
     forms = (False,) if like.layers[0].directions is None else (True, False)
     for layer in like.layers:
-        more = find(pairs, rng, layer.drivers.shape[1], forms)
+        more = find(pairs, rng, layer.drivers.shape[1], forms, hints, gain or 0.0)
         if more is None:
             break
         found.append(more)
@@ -48,51 +72,60 @@ def learned(pairs: Pairs, rng: np.random.Generator, like: Coordinates) -> list[F
     return found
 
 
-def again(pairs: Pairs, found: list[Found]) -> list[Found]:
+def again(pairs: Pairs, found: list[Found | FoundPairs]) -> list[Found | FoundPairs]:
     """The same layers, from other pairs."""
-    made: list[Found] = []
+    made: list[Found | FoundPairs] = []
     for each in found:
-        layer = fit(pairs, each.drivers, each.layer.drivers.shape[1], each.split)
-        made.append(each._replace(layer=layer))
-        pairs = pairs.behind(layer)
+        made.append(each.again(pairs))
+        pairs = pairs.behind(made[-1].layer)
     return made
 
 
-def left(pairs: Pairs, found: list[Found]) -> float:
+def left(pairs: Pairs, found: list[Found | FoundPairs]) -> float:
     """The divergence that layers leave of pairs."""
     for each in found:
         pairs = pairs.behind(each.layer)
     return float(divergence(pairs, pairs).mean())
 
 
-def composed(found: list[Found], like: Coordinates) -> Coordinates:
+def composed(found: list[Found | FoundPairs], like: Coordinates) -> Coordinates:
     """The layers that were found, and such as do nothing for the rest."""
-    layers = [each.layer for each in found]
+    layers = [each.layer for each in found if isinstance(each, Found)]
     if like.layers[0].directions is None:
         layers = [layer._replace(directions=None) for layer in layers]
-    return Coordinates((*layers, *like.unmoved().layers[len(layers) :]))
+    plain = like.unmoved()
+    own = next((each.layer for each in found if isinstance(each, FoundPairs)), plain.pairs)
+    return Coordinates((*layers, *plain.layers[len(layers) :]), own)
 
 
-def find(pairs: Pairs, rng: np.random.Generator, slots: int, forms: tuple[bool, ...]) -> Found | None:
-    """The layer that leaves the least, if what it gains is beyond doubt."""
+def find(
+    pairs: Pairs,
+    rng: np.random.Generator,
+    slots: int,
+    forms: tuple[bool, ...],
+    hints: np.ndarray = NO_HINTS,
+    share: float = 0.0,
+) -> Found | None:
+    """The layer that leaves the least, if what it gains is beyond doubt; hints are raced with what is seen."""
     order = rng.permutation(len(pairs.position))
     train, test = (pairs.rows(rows) for rows in np.array_split(order, 2))
-    left_now = _left(train, test)
+    left_now = left_of(train, test)
     before, best, drivers = float(left_now.mean()), None, list[int]()
     if before < _NEARLY or not np.isfinite(before):
         return None
-    tried = candidates(pairs, _RACED)
+    hinted = _most(hints)
+    tried = np.union1d(candidates(pairs, _RACED), hinted)
     while len(drivers) < min(slots, pairs.position.shape[1] - 1):
         raced = [_raced(train, test, [*drivers, int(j)], slots, form) for j in tried for form in forms]
         layer, form, last, left_then = min(raced, key=lambda each: float(each[3].mean()))
         gain = left_now - left_then
         error = float(gain.std() / np.sqrt(len(gain)))
-        if not gain.mean() > max(_CERTAIN * error, _WORTH):
+        if not gain.mean() > max(CERTAIN * error, WORTH, share * left_now.mean()):
             break
         left_now, drivers, forms = left_then, [*drivers, last], (form,)
         best = Found(layer, drivers, form, before, float(left_then.mean()), error)
         others = candidates(pairs.behind(layer), _RACED + len(drivers))
-        tried = others[~np.isin(others, drivers)][: _RACED // 2]
+        tried = np.union1d(others[~np.isin(others, drivers)][: _RACED // 2], np.setdiff1d(hinted, drivers))
     return best if best is None else best._replace(layer=fit(pairs, drivers, slots, best.split))
 
 
@@ -102,18 +135,13 @@ def _raced(
     """A layer, its form, its last driver, and what it leaves of pairs held out: nothing good where it overflows."""
     layer = fit(train, drivers, slots, split)
     ours, others = train.behind(layer), test.behind(layer)
-    return layer, split, drivers[-1], _left(ours, others)
+    return layer, split, drivers[-1], left_of(ours, others)
 
 
-def _left(train: Pairs, test: Pairs) -> np.ndarray:
-    """The divergence of pairs held out; infinite where numbers overflow."""
-    if not all(np.isfinite(part).all() for part in (*train, *test)):
-        return np.full(len(test.position), np.inf)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.nan_to_num(divergence(train, test), nan=np.inf)
-    except np.linalg.LinAlgError:
-        return np.full(len(test.position), np.inf)
+def _most(hints: np.ndarray) -> np.ndarray:
+    """The hinted drivers that drive the most."""
+    drivers, count = np.unique(hints[:, 0], return_counts=True)
+    return drivers[np.argsort(-count, kind="stable")][:_HINTED]
 
 
 def candidates(pairs: Pairs, count: int) -> np.ndarray:

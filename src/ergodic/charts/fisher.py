@@ -20,12 +20,14 @@ from jaxtyping import PyTree
 
 from .driven import ACROSS, ALONG, FEATURES, Directions, DrivenLayer, features
 from .fitting import chart_of, dense
+from .paired import PairedLayer
 
 _STEPS = 10
 _END = 0.35
 _RIDGE = 0.005
 _HINGES = 0.02
 _LARGEST = 6.0
+_MEANS_FIRST = 4
 
 
 class Pairs(NamedTuple):
@@ -38,10 +40,25 @@ class Pairs(NamedTuple):
         """Some of the pairs, in the order given."""
         return Pairs(self.position[which], self.force[which])
 
-    def behind(self, layer: DrivenLayer) -> Pairs:
+    def behind(self, layer: DrivenLayer | PairedLayer) -> Pairs:
         """The same pairs in the layer's coordinates u."""
         u = layer.inverse(self.position)
         return Pairs(u, layer.pull_back(u, self.force))
+
+
+class Curves(NamedTuple):
+    """What drives every direction, one a column."""
+
+    shift: np.ndarray
+    """c."""
+    slope: np.ndarray
+    """B."""
+    rise: np.ndarray
+    """The constant of μ; zeros, where it has none."""
+    mean: np.ndarray
+    scale: np.ndarray
+    loss: np.ndarray
+    """The mean of √(1 + r²), with the ridge."""
 
 
 def divergence(pairs: Pairs, held_out: Pairs) -> np.ndarray:
@@ -50,6 +67,18 @@ def divergence(pairs: Pairs, held_out: Pairs) -> np.ndarray:
     z = chart.whiten(held_out.position - pairs.position.mean(axis=0))
     f = chart.pull(held_out.force - pairs.force.mean(axis=0))
     return np.log1p(((z + f) ** 2).mean(axis=1))
+
+
+def left_of(pairs: Pairs, held_out: Pairs) -> np.ndarray:
+    """The divergence of pairs held out; infinite where numbers overflow."""
+    nothing = np.full(len(held_out.position), np.inf)
+    if not all(np.isfinite(part).all() for part in (*pairs, *held_out)):
+        return nothing
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.nan_to_num(divergence(pairs, held_out), nan=np.inf)
+    except np.linalg.LinAlgError:
+        return nothing
 
 
 def fit(pairs: Pairs, drivers: list[int], slots: int, split: bool) -> DrivenLayer:
@@ -66,15 +95,15 @@ def fit(pairs: Pairs, drivers: list[int], slots: int, split: bool) -> DrivenLaye
     t, f = (x - centre) @ directions.out.T, force @ directions.into
     driven = np.flatnonzero(directions.out.any(axis=1))
     active = np.arange(slots) < len(drivers)
-    parts = _curves(t[:, driven], f[:, driven], v[:, active])
-    shift, curves = np.zeros(dim), []
-    shift[driven] = parts[0]
-    for size, part in zip((1, FEATURES, FEATURES), parts[1:], strict=True):
+    found = curves(t[:, driven], f[:, driven], v[:, active])
+    shift, whole = np.zeros(dim), []
+    shift[driven] = found.shift
+    for size, part in ((1, found.slope), (FEATURES, found.mean), (FEATURES, found.scale)):
         curve = np.zeros((slots * size, dim))
         curve[np.ix_(np.repeat(active, size), driven)] = part
-        curves.append(curve)
+        whole.append(curve)
     kind = np.asarray(float(ACROSS if split else ALONG))
-    layer: PyTree = (kind, select, centre, spread, directions, shift, *curves)
+    layer: PyTree = (kind, select, centre, spread, directions, shift, *whole)
     return DrivenLayer(*layer)
 
 
@@ -99,25 +128,31 @@ def _split(pairs: Pairs, v: np.ndarray, free: np.ndarray) -> Directions:
     return Directions(out, into)
 
 
-def _curves(t: np.ndarray, f: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """c, the slopes B, μ and s of every direction, by damped Gauss-Newton steps on the Fisher residual."""
-    n, count = len(t), t.shape[1]
+def curves(t: np.ndarray, f: np.ndarray, v: np.ndarray, *, lifted: bool = False) -> Curves:
+    """c, B, μ and s of every direction, by damped Gauss-Newton steps on the Fisher residual.
+
+    Args:
+      t: what is driven, ``(n, directions)``, about its mean.
+      f: the force on it.
+      v: drivers, ``(n, drivers)`` for all directions, or ``(directions, n, 1)`` where each has its own.
+      lifted: whether μ has a constant, which is fitted before scales change: a mean of many conditional scales.
+    """
+    n, count, drivers = len(t), t.shape[1], v.shape[-1]
     scale0 = 0.5 * np.log(np.maximum(t.std(axis=0), 1e-12) / np.maximum(f.std(axis=0), 1e-12))
     t, f = t * np.exp(-scale0), f * np.exp(scale0)  # unit scales
-    value, one = features(v)[0], np.ones((n, 1))
-    kind = np.tile(np.arange(FEATURES), v.shape[1])
-    held = np.where(kind == 0, _RIDGE, _HINGES)
-    blocks = (np.concatenate([one, v], axis=1), value, np.concatenate([one, value[:, kind < FEATURES - 1]], axis=1))
-    free = np.full(1, 1e-6)
-    ridges = (np.append(free, np.full(v.shape[1], _RIDGE)), held, np.append(free, held[kind < FEATURES - 1]))
-    ridge, sizes = np.concatenate(ridges), [block.shape[1] for block in blocks]
-    ends = np.cumsum([0, *sizes])
-    products = {
-        (a, b): (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(n, -1) for a in range(3) for b in range(a, 3)
-    }
+    value = features(v.reshape(-1, drivers))[0].reshape(*v.shape[:-1], -1)
+    one = np.ones((*v.shape[:-1], 1))
+    kind = np.tile(np.arange(FEATURES), drivers)
+    held, free = np.where(kind == 0, _RIDGE, _HINGES), np.full(1, 1e-6)
+    rise, least = (one, free) if lifted else (one[..., :0], free[:0])
+    blocks = [(one, v), (rise, value), (one, value[..., kind < FEATURES - 1])]
+    rows = [_Rows(np.concatenate(block, axis=-1)) for block in blocks]
+    ridges = (free, np.full(drivers, _RIDGE), least, held, free, held[kind < FEATURES - 1])
+    ridge, ends = np.concatenate(ridges), np.cumsum([0, *(block.values.shape[-1] for block in rows)])
+    spans = [slice(*span) for span in pairwise(ends)]
 
     def parts(at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        plain, mean, scale = (block @ at[lo:hi] for block, lo, hi in zip(blocks, ends, ends[1:], strict=False))
+        plain, mean, scale = (block.times(at[span]) for block, span in zip(rows, spans, strict=True))
         shrunk = np.exp(-np.clip(scale, -_LARGEST, _LARGEST))
         return f / shrunk, (t - plain) * shrunk, mean, shrunk
 
@@ -126,21 +161,19 @@ def _curves(t: np.ndarray, f: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np
         return np.sqrt(1 + (ahead + behind - mean) ** 2).mean(axis=0) + 0.5 * ridge @ at**2
 
     found, damping = np.zeros((ends[-1], count)), np.full(count, 1e-2)
-    best = loss(found)
-    for _ in range(_STEPS):
+    best, first = loss(found), _MEANS_FIRST if lifted else 0
+    for step in range(first + _STEPS * (2 if lifted else 1)):
         ahead, behind, mean, shrunk = parts(found)
         r = ahead + behind - mean
         w = 1 / np.sqrt(1 + r**2) / n
-        by = (-shrunk, -np.ones_like(r), ahead - behind)
+        by = (-shrunk, -np.ones_like(r), (ahead - behind) * (step >= first))
         gram, slope = np.empty((count, ends[-1], ends[-1])), np.empty((count, ends[-1]))
         for a in range(3):
-            rows = slice(ends[a], ends[a + 1])
-            slope[:, rows] = (w * r * by[a]).T @ blocks[a]
+            slope[:, spans[a]] = rows[a].weighed(w * r * by[a])
             for b in range(a, 3):
-                columns = slice(ends[b], ends[b + 1])
-                part = ((w * by[a] * by[b]).T @ products[a, b]).reshape(count, sizes[a], sizes[b])
-                gram[:, rows, columns] = part
-                gram[:, columns, rows] = part.transpose(0, 2, 1)
+                part = rows[a].products(w * by[a] * by[b], rows[b])
+                gram[:, spans[a], spans[b]] = part
+                gram[:, spans[b], spans[a]] = part.transpose(0, 2, 1)
         damped = ridge + damping[:, None] * np.einsum("dii->di", gram) + 1e-9
         change = np.linalg.solve(gram + damped[:, :, None] * np.eye(ends[-1]), (slope + ridge * found.T)[:, :, None])
         tried = found - change[:, :, 0].T
@@ -149,10 +182,37 @@ def _curves(t: np.ndarray, f: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np
         gain = np.max(np.where(better, best - now, 0))
         found, best = np.where(better, tried, found), np.where(better, now, best)
         damping = np.where(better, damping / 4, damping * 8)
-        if better.any() and gain < 1e-4:
+        if step >= first and better.any() and gain < 1e-4:
             break
-    plain, mean, scale = (found[lo:hi] for lo, hi in pairwise(ends))
+    plain, mean, scale = (found[span] for span in spans)
     whole = np.zeros((len(kind), count))
     whole[kind < FEATURES - 1] = scale[1:]
     unit = np.exp(scale0)
-    return plain[0] * unit, plain[1:] * unit, mean * np.exp(scale[0]) * unit, whole
+    mean = mean * np.exp(scale[0]) * unit
+    lift = mean[0] if lifted else np.zeros(count)
+    return Curves(plain[0] * unit, plain[1:] * unit, lift, mean[1:] if lifted else mean, whole, best)
+
+
+class _Rows:
+    """A block of features, ``(n, p)`` for all directions or ``(directions, n, p)``, as Gauss-Newton steps need it."""
+
+    def __init__(self, values: np.ndarray):
+        self.values, self.shared = values, values.ndim == 2
+        self._products = dict[int, np.ndarray]()
+
+    def times(self, at: np.ndarray) -> np.ndarray:
+        """Its sum with coefficients ``(p, directions)``, by direction."""
+        return self.values @ at if self.shared else (self.values @ at.T[:, :, None])[:, :, 0].T
+
+    def weighed(self, w: np.ndarray) -> np.ndarray:
+        """Σ over rows of features times weights ``(n, directions)``."""
+        return w.T @ self.values if self.shared else (w.T[:, None, :] @ self.values)[:, 0]
+
+    def products(self, w: np.ndarray, other: _Rows) -> np.ndarray:
+        """The same of its features' products with another's."""
+        if not self.shared:
+            return (self.values * w.T[:, :, None]).transpose(0, 2, 1) @ other.values
+        if id(other) not in self._products:
+            both = self.values[:, :, None] * other.values[:, None, :]
+            self._products[id(other)] = both.reshape(len(both), -1)
+        return (w.T @ self._products[id(other)]).reshape(-1, self.values.shape[1], other.values.shape[1])
