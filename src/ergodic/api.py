@@ -13,11 +13,15 @@ import numpy as np
 from jaxtyping import Array
 
 from .certificate import Certificate
+from .charts.coordinates import Coordinates
+from .charts.telling import ToldChart
+from .diagnostics.distance import nearer
 from .draws import Draws
 from .family import Family
 from .family_sampler import FamilySampler
 from .methods import GEI, METHODS
-from .protocols import Budgeted, Familial, Method
+from .methods.in_chart import SUFFIX, InChart, in_chart
+from .protocols import Budgeted, Coupled, Familial, Method
 from .runtime.budget import Budget
 from .runtime.errors import ConfigError, StorageError
 from .runtime.files import named_leaves
@@ -35,8 +39,10 @@ def fit(
     key: Array,
     method: Method | None = None,
     *,
+    chart: Coordinates | ToldChart | None = None,
     max_seconds: float | None = None,
     max_gradients: float | None = None,
+    distance: float | None = None,
     progress: bool | None = None,
 ) -> Sampler:
     """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's.
@@ -45,9 +51,14 @@ def fit(
       target: what to sample.
       key: a JAX random key.
       method: with its settings; None: ``GEI()``.
+      chart: the chart of another sampler, ``sampler.chart``, in whose coordinates a method such as `HEI` is to run; its
+        name then ends with "in a chart". None: the target's own coordinates. `GEI` learns its own.
       max_seconds: how long it may take, compiling and certifying included, to within one step of all particles. The
         best chain so far is returned, certified as far as that went.
       max_gradients: how many gradients it may spend, likewise.
+      distance: the total variation from the target that draws may have at most: the chain is made as long as its bound
+        asks (`Certificate.bound`, 95 % confidence). Where it is not reached, the nearest chain is returned, and its
+        certificate says so.
       progress: whether there is a bar; None: where there is a terminal.
     """
     if not isinstance(target, Target):
@@ -57,13 +68,32 @@ def fit(
     method = GEI() if method is None else method
     if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
+    if chart is not None:
+        method = in_chart(method)
+    if distance is not None:
+        return _within(distance, method, target, require_key(key), progress, _budget(max_seconds, max_gradients))
     if max_seconds is None and max_gradients is None:
+        if isinstance(method, InChart):
+            return method.fit(target, require_key(key), progress=progress, chart=chart)
         return method.fit(target, require_key(key), progress=progress)
     if not isinstance(method, Budgeted):
         raise ConfigError(f"{method.name} keeps no budget: leave out max_seconds and max_gradients, or use eg.GEI()")
+    return method.fit(target, require_key(key), progress=progress, budget=_budget(max_seconds, max_gradients))
+
+
+def _within(
+    distance: float, method: Method, target: Target, key: Array, progress: bool | None, budget: Budget
+) -> Sampler:
+    if not (isinstance(method, Coupled) and isinstance(method, Budgeted)):
+        raise ConfigError(f"{method.name} has no chains that can be coupled: leave out `distance`, or use eg.GEI()")
+    if not 0 < distance < 1:
+        raise ConfigError(f"distance is a total variation between 0 and 1, not {distance!r}")
+    return nearer(method, method.fit(target, key, progress=progress, budget=budget), key, distance, budget)
+
+
+def _budget(max_seconds: float | None, max_gradients: float | None) -> Budget:
     given = {"max_seconds": max_seconds, "max_gradients": max_gradients}
-    limits = [math.inf if limit is None else positive_float(limit, name) for name, limit in given.items()]
-    return method.fit(target, require_key(key), progress=progress, budget=Budget(*limits))
+    return Budget(*(math.inf if limit is None else positive_float(limit, name) for name, limit in given.items()))
 
 
 def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | None = None) -> FamilySampler:
@@ -116,12 +146,15 @@ def _assemble(path: str | os.PathLike[str], target: Target, header: Header, arra
             raise StorageError(
                 f"{path} was fitted to a target with {field} {wanted[field]}, but '{target.name}' has {found[field]}"
             )
-    if header["method"] not in METHODS:
+    name = header["method"].removesuffix(SUFFIX)
+    if name not in METHODS:
         raise StorageError(
             f"{path} holds a sampler of the method {header['method']!r}, which this version does not know"
         )
     try:
-        method = METHODS[header["method"]](**header["config"])
+        method = METHODS[name](**header["config"])
+        if name != header["method"]:
+            method = in_chart(method)
         template = method.template(target, _shapes(arrays), header.get("members"))
     except (TypeError, ValueError) as error:
         raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
@@ -169,8 +202,15 @@ def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 @certifying.provide
 def _certify(
-    sampler: Sampler, key: Array, *, draws: int | None, level: float, evidence: bool, budget: float | Budget | None
+    sampler: Sampler,
+    key: Array,
+    *,
+    draws: int | None,
+    level: float,
+    evidence: bool,
+    budget: float | Budget | None,
+    distance: float | None,
 ) -> Certificate:
-    from .diagnostics.certify import certify  # SciPy's statistics take a while to import
+    from .diagnostics.certify import certify  # drawing does without it
 
-    return certify(sampler, key, draws=draws, level=level, evidence=evidence, budget=budget)
+    return certify(sampler, key, draws=draws, level=level, evidence=evidence, budget=budget, distance=distance)

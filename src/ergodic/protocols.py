@@ -1,9 +1,7 @@
 """What the library's parts must offer one another, and what they may.
 
-Structural protocols say what is passed around as arrays: `Chart`, `Initial`, `Kernel`, `AnyTarget`. What implements
-them is a NamedTuple or a frozen dataclass that need not inherit anything.
-
-A method inherits from `Method`, by way of the class that says how its draws come about, and of the capabilities it has:
+Structural protocols say what is passed around as arrays: `Chart`, `Initial`, `Kernel`, `AnyTarget`. None is inherited.
+A method inherits from `Method`, by way of the class that says how its draws come about, and of its capabilities:
 
     Method            a frozen configuration: fit, kind, depth, template
       FixedShapes     begin: its parameters before tuning, whose shapes the settings decide
@@ -11,11 +9,10 @@ A method inherits from `Method`, by way of the class that says how its draws com
         Chained       go_on: P0, then transitions that can also start from given positions
           Hamiltonian speeds: HMC transitions whose step sizes annealing can use
           Annealable  annealed, elsewhere: its chain can go through temperatures
+          Coupled     together, longer: runs of it can be coupled, so that they meet
       Correlated      advance: chains that go on from where tuning left them
       Bidirectional   backward: its annealed chain can be run from π to P0
       Familial        fit_family, member: one fit serves many posteriors
-
-Whoever needs a capability asks with ``isinstance``; nothing looks for attributes.
 """
 
 from __future__ import annotations
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
     from .family import Family, FamilyDensity
     from .family_sampler import FamilySampler
     from .initial import DiagonalGaussian
+    from .kernels.coupled import Pairs
     from .kernels.ensemble import BatchedDensity, Ensemble, Info
     from .sampler import Sampler
     from .target import Density, Layout, Target
@@ -51,10 +49,7 @@ Shapes = Mapping[str, tuple[int, ...]]  # of a file's arrays, by their path belo
 
 @runtime_checkable
 class Chart(Protocol):
-    """Coordinates z of the position, in which the target is nearly N(0, I); a NamedTuple of arrays.
-
-    It maps displacements of whole ensembles, ``(particles, dim)``, row by row: x = x_0 + A z.
-    """
+    """Coordinates z, x = x_0 + A z, in which the target is nearly N(0, I); arrays, for ``(particles, dim)`` at once."""
 
     def push(self, z: Rows) -> Rows:
         """The displacement A z of x."""
@@ -118,8 +113,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    rules: ClassVar[Mapping[str, Rule]] = {}
-    """How settings are checked whose type does not tell it (`runtime.validation.settle`); a subclass adds its own."""
+    rules: ClassVar[Mapping[str, Rule]] = {}  # how settings are checked whose type does not tell it
 
     def __post_init__(self) -> None:
         """Check the settings. A method with more to check calls this first."""
@@ -212,8 +206,7 @@ class Independent(Method):
 
     def spent(self, params: PyTree, columns: Columns, size: int) -> tuple[int, int]:
         """Every run that was simulated costs a draw's depth; runs are side by side."""
-        depth = self.depth(params)
-        return columns.made * depth, depth
+        return columns.made * self.depth(params), self.depth(params)
 
 
 class Chained(Independent):
@@ -249,6 +242,18 @@ class Chained(Independent):
         """The T transitions from given positions by a compiled program, which drawing and certifying share."""
         args = (params, position, key)
         return compiled(type(self).go_on, (self, target.density), *args)(*args)
+
+
+class Coupled(Chained):
+    """A chain whose runs can be coupled, two and two, so that they meet; but not where draws carry weights."""
+
+    @abstractmethod
+    def together(self, target: Target, params: PyTree, pairs: Pairs, key: Array) -> Pairs:
+        """Pairs of u once through the chain: either of a pair moves as if it were alone, and what met stays so."""
+
+    @abstractmethod
+    def longer(self, params: PyTree, times: int) -> PyTree:
+        """The chain gone through so many times."""
 
 
 class Hamiltonian(Chained):
