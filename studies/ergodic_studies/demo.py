@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 
 from ergodic.chain import ChainParams
 from ergodic.charts import chart_at
@@ -48,4 +49,5 @@ def _chain(params: GEIParams) -> ChainParams:
     """A greedy schedule as a chain with a chart per step, for looking at with its kernel."""
     schedule = params.schedule
     charts = chart_at(params.charts, schedule.which)
-    return ChainParams(params.initial, AffineParams(schedule.step, schedule.leapfrogs, charts))
+    varied = jnp.ones_like(schedule.step) if schedule.varied is None else schedule.varied
+    return ChainParams(params.initial, AffineParams(schedule.step, schedule.leapfrogs, charts, varied))

@@ -14,6 +14,7 @@ from ..harness.tables import Table, Value
 
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout."""
+RESULTS = ROOT / "studies" / "results"
 PEERS = ("NUTS", "NumPyro NUTS", "nutpie", "ChEES", "MEADS", "LAPS")
 END = "<!-- end of table -->\n"
 STUDIES = {
@@ -22,15 +23,17 @@ STUDIES = {
     "bnn": "bnn",
     "choices": "network-choices",
     "models": "models",
+    "charts": "charts",
 }
-"""Of these, table number i of ``studies/results/FOLDER`` is called ``"NAME i"``."""
+"""Of these, table number i of ``studies/results/FOLDER``, where it was recorded, is called ``"NAME i"``."""
 
 
 def documents() -> None:
     """Write the tables of README.md and docs/ from studies/results."""
     posteriors = tables_of("posteriors")
     named = {"posteriors": summary(posteriors), "bars": posteriors[0]}
-    for name, folder in STUDIES.items():
+    recorded = {name: folder for name, folder in STUDIES.items() if (RESULTS / folder / "results.json").is_file()}
+    for name, folder in recorded.items():
         named |= {f"{name} {index}": table for index, table in enumerate(tables_of(folder))}
     for file in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         before = file.read_text()
@@ -44,7 +47,7 @@ def documents() -> None:
 
 def tables_of(folder: str) -> list[Table]:
     """The tables of a study's committed results."""
-    document = json.loads((ROOT / "studies" / "results" / folder / "results.json").read_text())
+    document = json.loads((RESULTS / folder / "results.json").read_text())
     return [Table.read(record) for record in document["tables"]]
 
 

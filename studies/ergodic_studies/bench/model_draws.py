@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from ergodic.draws import Draws
@@ -25,8 +26,27 @@ from .outside import NutpieNUTS, Running
 SIZES = (1_000, 4_000)
 _SPARE = 0.5
 """The part of the time left that drawing may take: chains are looked at first, and then run again."""
+_TAIL = 60_000
+"""New draws of an independent method in which a tail is looked for; they are not among what is timed."""
 _MARGIN = 1.05
 """Draws that may repeat are asked for so many times, so that asking once is mostly enough."""
+
+
+class Tail(NamedTuple):
+    """The draws whose coordinate is below a level, and the share of them that is right."""
+
+    coordinate: int
+    level: float
+    share: float
+
+    def found(self, sampler: Sampler | Running, draws: Draws, key: Array, seconds: float) -> float:
+        """The share of the draws; an independent method makes `_TAIL` new ones besides, as far as the seconds go."""
+        x = draws.unconstrained[:, self.coordinate]
+        if isinstance(sampler, Sampler) and isinstance(sampler.method, Independent):
+            rate = max(draws.cost.run_seconds / len(draws), 1e-9)
+            more = sampler.sample(key, max(1, math.floor(min(_TAIL, seconds / rate))), progress=False)
+            x = np.concatenate([x, more.unconstrained[:, self.coordinate]])
+        return float(np.mean(x < self.level))
 
 
 class Drawn(NamedTuple):

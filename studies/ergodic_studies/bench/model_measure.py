@@ -17,10 +17,10 @@ from ergodic.runtime.programs import Stopwatch
 from ergodic.sampler import Sampler
 from ergodic.target import Target
 
-from ..measures.bias import bias_of
-from ..measures.long_run import LongRun, short
+from ..measures.bias import Moments, bias_of
+from ..measures.long_run import short
 from .effective import Spent, largest_rhat
-from .model_draws import Drawn, drawn
+from .model_draws import Drawn, Tail, drawn
 from .outside import Running
 from .posterior_measure import Rival, keys_of
 
@@ -34,7 +34,8 @@ class Outcome(Spent, total=False):
     draws. Gradients and depths are totals: tuning, certificate and drawing. Seconds of the certificate and of drawing
     include what was compiled for them; ``compile_seconds`` is all other compiling. ``kept`` effective draws were in
     hand when the fit ended. ``draw_depth`` is one draw's; chains have none. ``found`` has the first and the
-    second moments of the draws' coordinates, from which `with_bias` makes b1 and b2.
+    second moments of the draws' coordinates, from which `with_bias` makes b1 and b2. ``tail`` is the share of draws in
+    a tail that is looked at, and ``driver_b2`` the second moment's bias of one coordinate.
     """
 
     model: str
@@ -58,6 +59,8 @@ class Outcome(Spent, total=False):
     rhat: float
     reached: dict[str, bool]
     found: dict[str, list[float]]
+    tail: float
+    driver_b2: float
     b1_max: float
     b1_worst: str
     b1_noise: float
@@ -67,20 +70,27 @@ class Outcome(Spent, total=False):
     peak_megabytes: int
 
 
-def measure(target: Target, method: Rival, outcome: Outcome, keep: Callable[[Outcome], None]) -> Outcome:
+def measure(
+    target: Target, method: Rival, outcome: Outcome, keep: Callable[[Outcome], None], tail: Tail | None = None
+) -> Outcome:
     """Fit, draw and measure; ``keep`` is given what is known after fitting and at the end."""
     began, worked = time.perf_counter(), time.process_time()
-    fit_key, sample_key, _ = keys_of(target, outcome["label"], outcome["seed"])
+    fit_key, sample_key, tail_key = keys_of(target, outcome["label"], outcome["seed"])
     clock = Stopwatch()
     sampler = method.fit(target, fit_key, progress=False)
     _fitted(outcome, sampler, clock)
     keep(outcome)
     left = outcome["limit"] - min(time.perf_counter() - began, time.process_time() - worked)
-    _drawn(outcome, drawn(sampler, sample_key, left, outcome["fit_seconds"]))
+    made = drawn(sampler, sample_key, left, outcome["fit_seconds"])
+    _drawn(outcome, made)
     outcome["processor_seconds"] = time.process_time() - worked
     outcome["wall_seconds"] = time.perf_counter() - began
     outcome["cpu_share"] = outcome["processor_seconds"] / outcome["wall_seconds"]
     keep(outcome)
+    if tail is not None:
+        left = outcome["limit"] - min(time.perf_counter() - began, time.process_time() - worked)
+        outcome["tail"] = tail.found(sampler, made.draws, tail_key, 0.5 * left)
+        keep(outcome)
     return outcome
 
 
@@ -123,7 +133,7 @@ def _drawn(outcome: Outcome, made: Drawn) -> None:
     outcome["found"] = {"1": short(x.mean(axis=0)), "2": short((x**2).mean(axis=0))}
 
 
-def with_bias(outcome: Outcome, truth: LongRun | None) -> Outcome:
+def with_bias(outcome: Outcome, truth: Moments | None) -> Outcome:
     """The outcome with the largest bias of a coordinate's first and second moment instead of the moments.
 
     It is made when results are gathered, so that a better truth needs no new run.

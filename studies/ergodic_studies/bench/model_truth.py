@@ -27,7 +27,7 @@ from ..harness.study import Report, Run, Study
 from ..harness.tables import Table
 from ..measures.long_run import LongRun
 from ..models.model import Problem
-from ..models.registry import MODELS, get
+from ..models.registry import ALL, get
 from .effective import draw_until
 from .outside import NumPyroNUTS
 
@@ -46,7 +46,7 @@ class Size:
     wanted: int
     seconds: float
     warmup: int = 1000
-    models: tuple[str, ...] = tuple(MODELS)
+    models: tuple[str, ...] = tuple(ALL)
 
 
 PRESETS = {"smoke": Size(200, 5.0, 300, ("ar2",)), "cpu": Size(6_000, 90.0), "full": Size(40_000, 1_800.0, 2_000)}
@@ -108,7 +108,7 @@ def model_truth(
     With `--out studies/results/models/truth` they are written where they are committed.
     """
     size = changed(run.size, wanted=wanted, seconds=seconds)
-    names = checked(split(models) or size.models, tuple(MODELS), "model of the benchmark")
+    names = checked(split(models) or size.models, tuple(ALL), "model of the benchmark")
     rows: list[list[object]] = []
     for name in names:
         file = run.out / f"{name}.json"

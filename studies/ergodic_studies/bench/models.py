@@ -17,8 +17,8 @@ from ..harness.options import Collect, Core, Seeds, checked, pin, split
 from ..harness.presets import changed
 from ..harness.study import Report, Run, Study
 from ..models.registry import MODELS
-from .model_cells import LABELS, ModelTrial
-from .model_measure import Outcome, with_bias
+from .model_cells import LABELS, ModelTrial, gathered
+from .model_measure import with_bias
 from .model_tables import all_tables
 from .model_truth import truth_of
 
@@ -68,26 +68,11 @@ def models(
     trials = [
         ModelTrial(name, label, seed, size.limit) for seed in range(size.seeds) for name in names for label in labels
     ]
-    done: list[Outcome] = []
-    for index, trial in enumerate(trials):
-        kept = trial.kept(run.cells) if collect or trial.label not in anew else None
-        if kept is None and collect:
-            continue
-        run.status(f"{trial.label} on {trial.model}")
-        found = kept or trial.cell(process=process).result(run.cells, again=True)
-        done.append(with_bias(found, truth_of(trial.model)))
-        run.say(f"[{index + 1:>3}/{len(trials)}] {_line(done[-1])}{'' if kept is None else '  (kept)'}")
+    done = gathered(
+        run, trials, lambda cell: with_bias(cell, truth_of(cell["model"])), anew=anew, collect=collect, process=process
+    )
     config = {"preset": run.preset.name, **asdict(size), "models": list(names), "samplers": list(labels)}
     return Report({"cells": done}, all_tables(done), config=config)
-
-
-def _line(cell: Outcome) -> str:
-    named = f"{cell['label']:13s} {cell['model']:14s}"
-    if "error" in cell:
-        return f"{named} {cell['error'][:80]}"
-    word = cell["verdict"] or f"R-hat {cell['rhat']:.3f}"
-    bias = "" if "b2_max" not in cell else f"  b2 {cell['b2_max']:.2g}"
-    return f"{named} 1,000 in {cell['total_seconds']['1000']:6.1f} s  {word}{bias}"
 
 
 STUDY = Study("models", "bench", PRESETS, models)

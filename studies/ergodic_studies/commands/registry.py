@@ -14,6 +14,7 @@ BENCH = {
     "certificate": "bench.calibration:STUDY",
     "posteriors": "bench.posteriors:STUDY",
     "models": "bench.models:STUDY",
+    "charts": "bench.charts:STUDY",
     "model-truth": "bench.model_truth:STUDY",
     "scaling": "bench.scaling:STUDY",
     "family": "bench.family:STUDY",
@@ -25,6 +26,7 @@ BENCH = {
     "streaming": "bench.streaming:STUDY",
     "l2hmc": "bench.l2hmc:STUDY",
     "greedy": "bench.greedy:STUDY",
+    "chart-chains": "bench.chart_chains:STUDY",
     "network-choices": "bench.network_choices:STUDY",
     "documents": "bench.documents:documents",
 }

@@ -82,7 +82,9 @@ class Figure:
     file: str
     title: str
     caption: str
+    words: str = ""
+    """Lines that stand beside it on the page, as they are."""
 
     def record(self) -> dict[str, str]:
         """The figure as ``results.json`` keeps it."""
-        return asdict(self)
+        return {name: text for name, text in asdict(self).items() if text or name != "words"}

@@ -9,7 +9,7 @@ an error of its own: `SecondMoments.noise` is what b2_max owes to it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -34,6 +34,32 @@ class SecondMoments(NamedTuple):
     """The largest squared standard error of ``expected`` over ``variance``; 0 when exact."""
     power: int = 2
     """1 where it is E[x_i] and Var[x_i] that are held."""
+
+
+@runtime_checkable
+class Moments(Protocol):
+    """A truth that has what the bias of x (power 1) and of x² (power 2) is measured against."""
+
+    def moments(self, power: int) -> SecondMoments:
+        """The moments of that power."""
+        ...
+
+
+class Known(NamedTuple):
+    """The moments of a target's own truth, or of its reference."""
+
+    target: Target
+
+    def moments(self, power: int) -> SecondMoments:
+        """The moments of that power."""
+        second = second_moments(self.target)
+        if power == 2:
+            return second
+        truth, reference = self.target.truth, self.target.reference
+        if truth is not None:
+            return SecondMoments(second.names, truth.mean, np.diag(truth.covariance), 0.0, 1)
+        assert reference is not None
+        return SecondMoments(second.names, reference.mean, reference.sd**2, second.noise, 1)
 
 
 class Bias(NamedTuple):

@@ -57,7 +57,10 @@ def correlations(y: np.ndarray) -> None:
 def _correlations() -> Problem:
     rng = np.random.default_rng(23)
     loadings = rng.normal(size=(11, 3))
-    return Problem(correlations, (rng.multivariate_normal(np.zeros(11), loadings @ loadings.T + np.eye(11), 100),))
+    root = np.linalg.cholesky(
+        loadings @ loadings.T + np.eye(11)
+    )  # one on every machine, where singular vectors are not
+    return Problem(correlations, (rng.normal(size=(100, 11)) @ root.T,))
 
 
 def ordinal(x: np.ndarray, y: np.ndarray) -> None:

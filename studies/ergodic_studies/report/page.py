@@ -52,6 +52,8 @@ class FigureView(NamedTuple):
     source: str
     wide: bool
     """More than twice as wide as high: too small to read on a phone unless it scrolls."""
+    words: str = ""
+    """Lines that stand beside the picture, as they are."""
 
 
 def write_page(run: Path, out: Path | None = None) -> Path:
@@ -170,7 +172,10 @@ def _figures(document: dict[str, Any], run: Path) -> list[FigureView]:
         listed = [{"file": path.name} for path in sorted(run.glob("*.png"))]
     try:
         return [
-            _figure(run, str(f["file"]), str(f.get("title") or f["file"]), str(f.get("caption") or "")) for f in listed
+            _figure(run, str(f["file"]), str(f.get("title") or f["file"]), str(f.get("caption") or ""))._replace(
+                words=str(f.get("words") or "")
+            )
+            for f in listed
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise StorageError(f"{run / 'results.json'}: its figures are not a list of objects with a 'file'") from error

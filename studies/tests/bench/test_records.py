@@ -102,6 +102,8 @@ def test_the_network_study_makes_the_same_tables():
 def test_documents_have_the_tables_of_the_records():
     named = {"posteriors": summary(tables_of("posteriors")), "bars": tables_of("posteriors")[0]}
     readme, results = (ROOT / "README.md").read_text(), (ROOT / "docs" / "results.md").read_text()
-    assert put(readme, "posteriors", named["posteriors"].markdown()) == readme
+    posteriors = (ROOT / "docs" / "studies" / "posteriors.md").read_text()
+    assert put(posteriors, "posteriors", named["posteriors"].markdown()) == posteriors
+    assert put(readme, "models 1", tables_of("models")[1].markdown()) == readme
     assert put(results, "bars", named["bars"].markdown()) == results
     assert put(results, "bars", "") != results
