@@ -9,7 +9,7 @@ A method inherits from `Method`, by way of the class that says how its draws com
         Chained       go_on: P0, then transitions that can also start from given positions
           Hamiltonian speeds: HMC transitions whose step sizes annealing can use
           Annealable  annealed, elsewhere: its chain can go through temperatures
-          Coupled     together, longer: runs of it can be coupled, so that they meet
+          Coupled     fresh, together, longer: runs of it can be coupled, so that they meet
       Correlated      advance: chains that go on from where tuning left them
       Bidirectional   backward: its annealed chain can be run from π to P0
       Familial        fit_family, member: one fit serves many posteriors
@@ -252,6 +252,10 @@ class Coupled(Chained):
         """Pairs of u once through the chain: either of a pair moves as if it were alone, and what met stays so."""
 
     @abstractmethod
+    def fresh(self, target: Target, params: PyTree, rng: np.random.Generator, rows: int) -> Ensemble:
+        """Fresh runs at P0, in u."""
+
+    @abstractmethod
     def longer(self, params: PyTree, times: int) -> PyTree:
         """The chain gone through so many times."""
 
@@ -369,16 +373,10 @@ def _run(density: Density, method: Independent, particles: int, params: PyTree, 
 
 
 def _run_members(
-    density: FamilyDensity,
-    method: Familial,
-    particles: int,
-    params: PyTree,
-    data: PyTree,
-    who: Array,
-    key: Array,
-    index: Array,
+    density: FamilyDensity, method: Familial, particles: int, params: PyTree, data: PyTree, who: Array, *at: Array
 ) -> Batch:
-    """Independent runs of some members, side by side."""
+    """Independent runs of some members, side by side; ``at`` is a key and the batch's index."""
+    key, index = at
 
     def one(params: PyTree, datum: PyTree, member: Array) -> Batch:
         own = jax.random.fold_in(jax.random.fold_in(key, member), index)

@@ -131,7 +131,8 @@ def test_what_was_fitted_says_what_it_costs_and_how_it_came_about(fits):
     schedule = sampler.params.schedule
     steps = schedule.step.shape[0]
     assert 8 <= steps <= sampler.method.steps and schedule.beta is None
-    assert sampler.depth == 1 + int(np.sum(schedule.leapfrogs))
+    assert np.isfinite(sampler.params.floor)
+    assert sampler.depth == 2 + int(np.sum(schedule.leapfrogs))  # a hopeless start is evaluated twice
     assert len(sampler.record["step"]) == len(sampler.record["acceptance"]) == steps - 1
     assert int(schedule.leapfrogs[-1]) == 1 and not schedule.varied[-1] and schedule.varied[:-1].all()  # a landing
     assert (

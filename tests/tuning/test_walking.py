@@ -186,3 +186,28 @@ def test_rescue_replaces_what_is_nowhere_and_leaves_the_rest():
     np.testing.assert_array_equal(patient.position[4], x[4])
     lost = Particles(x, np.full(6, np.nan, np.float32), gradient)
     np.testing.assert_array_equal(rescued(lost, np.inf, rng).position, x)
+
+
+def test_centres_leave_out_what_lives_far_below_the_others():
+    found = piloted(gaussian([0.0, 0.0], [1.0, 1.0]))
+    ensemble = found.walk.ensemble
+    x, value, force = (np.array(leaf) for leaf in ensemble)
+    assert not found.astray() and np.array_equal(found.centres(np.random.default_rng(0))[0], x)
+    x[:3], value[:3] = 40.0, -60.0
+    value[3] = np.nan
+    few = found._replace(walk=found.walk._replace(ensemble=type(ensemble)(x, value, force)))
+    (centres,) = few.centres(np.random.default_rng(0))
+    assert few.astray() and np.abs(centres).max() < 10 and np.array_equal(centres[4:], x[4:])
+
+
+def test_a_hopeless_start_is_drawn_once_more_and_no_other_is():
+    """The share of 4,096 starts still below the floor is the square of the first one's, within 5 errors: 1 in 10^6."""
+    target, n = gaussian([0.0, 0.0], [1.0, 1.0]), 4096
+    wide, floor = [diagonal(0.0, 3.0, 2, np.float32)], -9.0
+    once = way(target).started(wide, np.random.default_rng(1), n)
+    twice = way(target).started(wide, np.random.default_rng(1), n, [floor])
+    low, share = np.asarray(once.logdensity) < floor, np.exp(floor / 9)  # |x|²/9 is exponential
+    np.testing.assert_array_equal(np.asarray(once.position)[~low], np.asarray(twice.position)[~low])
+    for values, wanted in ((once, share), (twice, share**2)):
+        found = np.mean(np.asarray(values.logdensity) < floor)
+        assert abs(found - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / n)

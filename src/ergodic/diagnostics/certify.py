@@ -148,8 +148,11 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
         found = []
         for group in _tests(seen, key, level, whole):
             found += group
-            if any(finding.verdict == "failed" for finding in group):
-                return found
+            if any(
+                finding.verdict == "failed" or (finding.name == "meeting" and finding.verdict != "passed")
+                for finding in group
+            ):
+                return found  # no number of draws, nor any other start, lets a chain pass that is too short
         budget.spend(seen.gradients - so_far)
         complete = whole
     return found

@@ -128,11 +128,11 @@ class Gathered:
 
     def meet(self, method: Coupled, key: Array) -> None:
         """As many pairs of chains as the draws that there are deserve: some of these, and fresh ones from P0."""
-        half, start = self.rows // 2, method.start(self.sampler.params)
-        assert start is not None
+        half = self.rows // 2
         while len(self.meeting) < self.pairs_of(len(self.usable.position)):
             some = jax.random.fold_in(jax.random.fold_in(key, len(self.meeting)), _MEET)
-            fresh = self._evaluated(start.sample_on_host(generator(some), half))
+            begun = method.fresh(self.sampler.target, self.sampler.params, generator(some), self.rows)
+            fresh = Particles(*(np.asarray(leaf)[:half] for leaf in begun))
             self.following += self._together(self.meeting, method, fresh, some, 0.0)
 
     def join(self, method: Coupled, functions: Functions, key: Array, rng: np.random.Generator) -> None:

@@ -66,6 +66,10 @@ class Meeting:
         """Σ_k f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_T}[f]."""
         return np.concatenate([np.sum([_difference(look, each) for each in states], axis=0) for states in self.blocks])
 
+    def spread(self, look: Moments) -> np.ndarray:
+        """The standard deviation of every function where the first chains are at last, which is nearest to π."""
+        return np.concatenate([look(states[-1].first.position) for states in self.blocks]).std(axis=0)
+
     def bound(self, confidence: float, gradients: int) -> Bound | None:
         """TV(P_T, π), P_2T, ..., with upper limits; None where pairs have not met."""
         if not len(self) or (self.passes > PASSES).any():

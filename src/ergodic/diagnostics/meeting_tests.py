@@ -7,21 +7,22 @@ from scipy import special
 
 from ..certificate import Finding
 from ..statistics.hypotheses import Tested, average, smallest, symmetric
+from ..statistics.levels import floor_of
 from .gathering import Gathered
 from .meeting import PASSES, Meeting, Moments
-from .starts import SETTLED, floor_of
+from .starts import SETTLED
 
 UNSETTLED = "the chain has not settled: more steps, or more tuning iterations"
 MODES = "separate modes, whose weights P0 decides: anneal (HAIS), or cover them with P0 and check their weights"
 LONGER = "the chain is too short for other starts than its own: more steps, or larger ones"
 _APART, _UNMET = 0.02, 0.1
 """Shares of pairs that live apart, from which draws fail; and that need not have met, since chains forget sooner."""
-_STALLED = 0.5
+_STALLED = 0.75
 """Pairs of which more than this share are left after two more passes live apart."""
 _FEW = 100
 """Pairs that are late, from which on the central limit theorem holds for them."""
-_VAGUE = 0.25
-"""Spreads by which an average may be off without its being seen."""
+_VAGUE = 0.1, 0.25
+"""Standard deviations by which an average of coordinates, or of their squares, may be off without its being seen."""
 _ELSEWHERE, _SLOW, _LOST = 0.05, 0.2, 0.5
 """Shares of other starts: that live elsewhere, from which draws fail; that are on their way, or that say nothing."""
 
@@ -37,9 +38,10 @@ def coupled_chains(seen: Gathered, threshold: float) -> list[Finding]:
     if not len(meeting):
         return []
     look = Moments.of(seen.names, seen.usable.position)
-    off = meeting.bias(look)
+    off = meeting.bias(look) / np.maximum(1, meeting.spread(look))
     tested, error = _averaged(off), off.std(axis=0) / np.sqrt(len(off))
-    p_value, worst, vague = smallest(tested.p_value), int(np.argmin(tested.p_value)), int(np.argmax(error))
+    seeable = error / np.repeat(_VAGUE, len(error) // 2)
+    p_value, worst, vague = smallest(tested.p_value), int(np.argmin(tested.p_value)), int(np.argmax(seeable))
     verdict, statistic = judge(p_value, threshold), float(tested.statistic[worst])
     words = f"{len(meeting)} pairs: no mean is off by more than chance has it (± {error[vague]:.2g} sd)"
     if verdict == "failed":
@@ -54,7 +56,7 @@ def coupled_chains(seen: Gathered, threshold: float) -> list[Finding]:
         return [*found, Finding("start", "meeting", "failed", words, left, p_value, MODES)]
     if left > _UNMET:
         return [*found, Finding("start", "meeting", "inconclusive", words, left, p_value, LONGER)]
-    if error[vague] > _VAGUE:
+    if seeable[vague] > 1:
         words = f"E[{look.names[vague]}] may be off by some {error[vague]:.2g} sd: few pairs met late, far away"
         return [*found, Finding("start", "meeting", "inconclusive", words, float(error[vague]), None, LONGER)]
     words = f"chains from P0 forget each other within {took} passes (all but {left:.1%} of {len(meeting)})"

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..statistics.hypotheses import average, groups, smallest, two_averages, two_samples
+from ..statistics.levels import floor_of
 from ..statistics.rhat import nested_rhat
 from .functions import Bounded, Frame, Functions
 
@@ -28,7 +29,6 @@ SETTLED = 0.01
 """The share of other starts that need not have joined the draws."""
 KINDS = ("inflated", "displaced +", "displaced -")
 _REACH = 3.0
-_FLOOR = 10.0
 
 Move = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """``move(positions) -> (positions, log π*)``: once through the sampler's chain, with fresh randomness."""
@@ -71,12 +71,6 @@ class OwnDraws(NamedTuple):
         values = look(positions, logdensity)
         whitened = functions.frame.whiten(positions)
         return OwnDraws(look, values, np.sort(values, axis=0), whitened, floor_of(logdensity))
-
-
-def floor_of(logdensity: np.ndarray) -> float:
-    """log π* that no mode has that would count: so many spreads below the median of the draws."""
-    low, middle = np.quantile(logdensity, (0.16, 0.5))
-    return float(middle - _FLOOR * max(middle - low, 1.0))
 
 
 class Agreement(NamedTuple):

@@ -17,7 +17,7 @@ L_t are the family's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -49,13 +49,16 @@ from ..tuning.greedy_settings import GreedySettings, details_of
 from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
 from ..tuning.walking import Walked, pilot, prune, relearned, retune
-from .schedule import GEIParams, params_of, params_of_tempered, run, run_in_steps, run_together, template_of
+from .schedule import GEIParams, begun, params_of, params_of_tempered, run, run_in_steps, run_together, template_of
+from .verdicts import biased, failed, rank, remembers, short
 
-_PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CERTIFY = 0, 1, 50, 51, 60, 101
+_PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CENTRES, _CERTIFY = 0, 1, 50, 51, 60, 80, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
 
 _LEAST_SECONDS = 10.0
 """Further rounds may begin for as long, however short the first was."""
+_RUNS, _LEAST_WORTH = 512, 0.1
+"""Runs of an annealed chain that are looked at first, and the share of their number that they must be worth."""
 
 
 @dataclass
@@ -123,33 +126,38 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             made: list[Sampler] = []
             limit = 0.0
             for attempt in range(rounds):
-                longer = bool(made) and not _failed(made[-1])
-                least = 2 * len(found.chosen.step) if attempt else 0
+                finer = bool(made) and failed(made[-1]) and not biased(made[-1])
+                least = 2 * len(found.chosen.step) if made else 0
                 if attempt:
                     found = relearned(found, jax.random.fold_in(key, _LEARN + attempt))
                     spent.add(found.depth, found.gradients)
-                initials, found = fitted._walked(found, key, spent, attempt, least, fine=not longer)
+                floors = found.floors()
+                initials, found = fitted._walked(found, key, spent, attempt, least, finer, floors)
+                if not attempt and self.certify and found.astray() and not budget.over():
+                    continue  # so would draws be: a better P0 first
                 record = {name: getattr(found.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
                 record["memory"] = found.memory
-                sampler = Sampler(target, self, params_of(initials[0], found, ()), record, spent.cost())
+                sampler = Sampler(target, self, params_of(initials[0], found, (), floors), record, spent.cost())
                 made.append(sampler)
                 self._judged(sampler, key, attempt, budget)
                 bar.advance()
                 seconds = spent.cost().run_seconds
                 limit = limit or max(self.details.patience * seconds, _LEAST_SECONDS)
-                if not self.certify or not (_failed(sampler) or _short(sampler)) or budget.over() or seconds > limit:
+                if not self.certify or not (failed(sampler) or short(sampler)) or budget.over() or seconds > limit:
                     break
                 _count(sampler, spent)
-                separate = not found.settled[0] or _remembers(sampler)
-                if self.anneal is None and attempt == 0 and _failed(sampler) and separate:
+                separate = not found.settled[0] or remembers(sampler)
+                if self.anneal is None and len(made) == 1 and failed(sampler) and separate:
                     other = fitted._tempered(target, found, key, spent)
                     if budget.over():  # it may not have come to its end
                         break
+                    if _worth(other, key, spent) < _LEAST_WORTH:
+                        continue
                     made.append(self._judged(other, key, rounds, budget))
-                    if not _failed(other):
+                    if not failed(other):
                         break
                     _count(other, spent)
-        return max(reversed(made), key=_rank)  # of those alike, the one tuned longest
+        return max(reversed(made), key=rank)  # of those alike, the one tuned longest
 
     def _way(self, target: Target, params: GEIParams | None = None) -> Way:
         """How ensembles go, in the coordinates that were learned, or where none were yet."""
@@ -198,10 +206,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         attempt: int = 0,
         least: int = 0,
         fine: bool = False,
+        floors: Sequence[float] = (),
     ) -> tuple[list[KernelMixture], Walked]:
         """P0 around the last walk's particles, member by member, and a chain tuned on fresh ones."""
-        way, pairs = found.way, zip(found.particles(), found.charts, strict=True)
-        initials = [KernelMixture.around(particles.position, chart) for particles, chart in pairs]
+        way, rng = found.way, generator(jax.random.fold_in(key, _CENTRES + attempt))
+        pairs = zip(found.centres(rng), found.charts, strict=True)
+        initials = [KernelMixture.around(centres, chart) for centres, chart in pairs]
         found = retune(
             way,
             initials,
@@ -211,7 +221,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             particles=self.particles,
             most=self.steps,
             least=least,
-            fine=fine and attempt > 0,
+            fine=fine,
+            floors=floors,
             budget=spent.budget,
         )
         if not len(found.chosen.step):
@@ -220,8 +231,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                 "gradient right?"
             )
         family = len(way.members) > 1
-        if family or (found.settled[0] and attempt == 0 and not spent.budget.over()):
-            pruned = prune(way, initials, found, jax.random.fold_in(key, _PRUNE))
+        if family or (found.settled[0] and not least and not spent.budget.over()):
+            pruned = prune(way, initials, found, jax.random.fold_in(key, _PRUNE), floors)
             said = pruned if family else found
             found = pruned._replace(settled=said.settled, memory=said.memory)
         spent.add(found.depth, found.gradients)
@@ -280,8 +291,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         return Kind.INDEPENDENT if params.schedule.beta is None else Kind.WEIGHTED
 
     def depth(self, params: GEIParams) -> int:
-        """Gradients that one draw costs: Σ L_t + 1."""
-        return 1 + int(np.asarray(params.schedule.leapfrogs).sum())
+        """Gradients that one draw costs: Σ L_t, and one at its start, or two, where hopeless starts are drawn again."""
+        return 1 + (params.floor is not None) + int(np.asarray(params.schedule.leapfrogs).sum())
 
     def go_on(self, density: Density, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
         """The chain's T transitions from given positions, as a certificate tries them."""
@@ -293,12 +304,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """P0 is drawn on the host, where the chain is not annealed: that needs no compiling."""
         if params.schedule.beta is not None:
             return super().batches(target, params, key, start, count, size)
+        way = self._way(target, params)
 
         def one(index: int) -> Batch:
             here = jax.random.fold_in(key, index)
             start_key, chain_key = jax.random.fold_in(here, 0), jax.random.fold_in(here, 1)
-            position = self.start(params).sample_on_host(generator(start_key), size)
-            return self.chain(target, params, jnp.asarray(position), chain_key)
+            return run_in_steps(way, params, begun(way, params, generator(start_key), size), chain_key)
 
         return ahead(one(index) for index in range(start, start + count))
 
@@ -306,7 +317,13 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """The same by compiled programs: that which tuned the steps, where the chain is not annealed."""
         if params.schedule.beta is not None:
             return super().chain(target, params, position, key)
-        return run_in_steps(self._way(target, params), params, position, key)
+        way = self._way(target, params)
+        inside = way.coordinates.on_host().inverse(np.asarray(position))
+        return run_in_steps(way, params, way.evaluated(inside, way.plain(len(inside))), key)
+
+    def fresh(self, target: Target, params: GEIParams, rng: np.random.Generator, rows: int) -> Ensemble:
+        """Fresh runs at P0, as every draw begins."""
+        return begun(self._way(target, params), params, rng, rows)
 
     def together(self, target: Target, params: GEIParams, pairs: Pairs, key: Array) -> Pairs:
         """The T transitions for pairs of chains, by the program that tuned them."""
@@ -348,32 +365,14 @@ def _seconds(way: Way, ensemble: Ensemble, particles: int) -> float:
     return watch.cost(0, 0).run_seconds
 
 
-def _failed(sampler: Sampler) -> bool:
-    """Whether there is evidence against it; or, for weighted draws, whether they are worth too little to tell."""
-    certificate = sampler.certificate
-    if certificate is None:
-        return False
-    return certificate.passed is False or (sampler.kind is Kind.WEIGHTED and certificate.passed is None)
-
-
-def _short(sampler: Sampler) -> bool:
-    """Whether nothing failed, but other starts than its own have not settled yet: a longer chain would tell."""
-    findings = () if sampler.certificate is None else sampler.certificate.findings
-    return any(finding.group == "start" and finding.verdict == "inconclusive" for finding in findings)
+def _worth(sampler: Sampler, key: Array, spent: _Spent) -> float:
+    """How much of a draw an annealed run is worth: where that is little, a certificate of many is not paid for."""
+    runs = sampler.sample(jax.random.fold_in(key, _ANNEAL + 1), _RUNS, weighted=True, chunk=_RUNS, progress=False)
+    spent.add(runs.cost.depth, runs.cost.gradients)
+    return runs.effective_size() / _RUNS
 
 
 def _count(sampler: Sampler, spent: _Spent) -> None:
     """A certificate that decides what is done next is part of tuning."""
     if sampler.certificate is not None:
         spent.add(sampler.certificate.cost.depth, sampler.certificate.cost.gradients)
-
-
-def _rank(sampler: Sampler) -> int:
-    """How little speaks against it."""
-    return 0 if sampler.certificate is None else {True: 2, None: 1, False: 0}[sampler.certificate.passed]
-
-
-def _remembers(sampler: Sampler) -> bool:
-    """Whether its certificate has seen chains that live somewhere else than others, and stay there."""
-    findings = () if sampler.certificate is None else sampler.certificate.findings
-    return any(finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in findings)

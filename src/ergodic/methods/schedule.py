@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -51,6 +52,8 @@ class GEIParams(NamedTuple):
     """Stacked along a leading axis, behind that of the members."""
     coordinates: Coordinates = Coordinates()
     """u, in which all of the above is; a family, and a schedule along temperatures, have u = x."""
+    floor: Float[Array, ""] | None = None
+    """A start with less log π* in u than this is drawn once more; a family, and temperatures, have none."""
 
 
 class _Scheduled(NamedTuple):
@@ -82,11 +85,16 @@ def run(
     return Batch(x, end.logdensity - volume, stats._asdict(), trace._asdict())
 
 
-def run_in_steps(way: Way, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
+def begun(way: Way, params: GEIParams, rng: np.random.Generator, particles: int) -> Ensemble:
+    """Fresh runs at P0, in u."""
+    floors = () if params.floor is None else (float(params.floor),)
+    return way.started([params.initial], rng, particles, floors)
+
+
+def run_in_steps(way: Way, params: GEIParams, ensemble: Ensemble, key: Array) -> Batch:
     """The same without temperatures, step by step with the program that tuned them: nothing is compiled for it."""
     schedule, charts = jax.device_get((params.schedule, params.charts))
-    inside = way.coordinates.on_host().inverse(np.asarray(position))
-    states, infos = [way.evaluated(inside, chart_at(charts, schedule.which[0]))], []
+    states, infos = [ensemble], []
     for t, (step, leapfrogs, which) in enumerate(zip(schedule.step, schedule.leapfrogs, schedule.which, strict=True)):
         mode = LAND if _lands(schedule, t) else APPLY
         ensemble, info = way.applied(states[-1], chart_at(charts, which), float(step), int(leapfrogs), t, key, mode)
@@ -163,7 +171,12 @@ def _annealed(
     return Batch(end.position, end.logdensity, {"log_weight": log_weight}, {"acceptance": acceptance})
 
 
-def params_of(initial: KernelMixture | list[KernelMixture], walked: Walked, members: tuple[int, ...]) -> GEIParams:
+def params_of(
+    initial: KernelMixture | list[KernelMixture],
+    walked: Walked,
+    members: tuple[int, ...],
+    floors: Sequence[float] = (),
+) -> GEIParams:
     """The schedule that a walk left, with its one chart; of a family, with one per member."""
     mixture = stacked(initial) if isinstance(initial, list) else initial
     charts = stacked(walked.charts) if members else walked.charts[0]
@@ -180,6 +193,7 @@ def params_of(initial: KernelMixture | list[KernelMixture], walked: Walked, memb
         schedule,
         jax.tree_util.tree_map(lambda leaf: jnp.asarray(np.expand_dims(leaf, len(members))), charts),
         walked.way.coordinates,
+        jnp.asarray(np.asarray(floors[0], dtype)) if floors else None,
     )
 
 
@@ -225,4 +239,5 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
         Schedule(real(steps), whole(steps), whole(steps), beta, varied),
         chart(*family, count),
         coordinates_of(found, dim, dtype),
+        real() if "floor" in found else None,
     )

@@ -82,10 +82,24 @@ class Way(NamedTuple):
         x, volume = self.coordinates.on_host().forward(position)
         return x, logdensity - volume
 
-    def started(self, initials: Sequence[Initial], rng: np.random.Generator, particles: int) -> Ensemble:
-        """Fresh particles of every member's P0, drawn on the host: that needs no compiling."""
-        position = np.concatenate([initial.sample_on_host(rng, particles) for initial in initials])
-        return self.evaluated(position, in_one([self.plain(particles)] * len(initials)))
+    def started(
+        self, initials: Sequence[Initial], rng: np.random.Generator, particles: int, floors: Sequence[float] = ()
+    ) -> Ensemble:
+        """Fresh particles of every member's P0, drawn on the host: that needs no compiling.
+
+        With floors, a particle whose log π* is below its member's is drawn once more: it would hardly come back from
+        there. Every particle of a member has the same law, and depends on no other.
+        """
+
+        def drawn() -> np.ndarray:
+            return np.concatenate([initial.sample_on_host(rng, particles) for initial in initials])
+
+        position, chart = drawn(), in_one([self.plain(particles)] * len(initials))
+        ensemble = self.evaluated(position, chart)
+        low = ~(np.asarray(ensemble.logdensity) >= np.repeat([*floors] or [-np.inf], particles))
+        if not (floors and low.any()):
+            return ensemble
+        return self.evaluated(np.where(low[:, None], drawn(), position), chart)
 
     def plain(self, particles: int) -> LinearChart:
         """The chart x = z, in the form that as many particles have theirs."""

@@ -32,6 +32,7 @@ from ..protocols import Initial
 from ..runtime.budget import Budget
 from ..runtime.errors import TargetError
 from ..runtime.noise import generator
+from ..statistics.levels import floor_of
 from .checks import insist, judged, require_usable
 from .forgetting import Particles, forgotten, particles_of, remembered, still
 from .greedy import APPLY, FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, begin
@@ -62,11 +63,30 @@ class Walked(NamedTuple):
         """Every member's particles, on the host."""
         return particles_of(self.walk.ensemble, len(self.charts))
 
+    def centres(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Where P0 may start: every member's particles, but for those that live far below the others.
+
+        P0 need not be unbiased. A few that stay in a spurious mode would put as many into every P0 to come.
+        """
+        return [rescued(one, _far_below(one), rng).position for one in self.particles()]
+
+    def floors(self) -> list[float]:
+        """Below which log π* no start of a member should be."""
+        return [float(np.median(one.logdensity)) - _far_below(one) for one in self.particles()]
+
+    def astray(self) -> bool:
+        """Whether a few particles live far below the others."""
+        pairs = zip(self.particles(), self.floors(), strict=True)
+        return any(bool((one.logdensity < floor).any()) for one, floor in pairs)
+
 
 class _Walker:
     """A walk: where it is, what it has chosen, and what it has cost."""
 
-    def __init__(self, way: Way, ensemble: Ensemble, step: float | Array, key: Array, budget: Budget):
+    def __init__(
+        self, way: Way, ensemble: Ensemble, step: float | Array, key: Array, budget: Budget, starting: int = 1
+    ):
+        self.starting = starting  # evaluations before the first step
         self.way, self.key, self.rng, self.budget = way, key, generator(key), budget
         self.walk, self.charts = begin(ensemble, step), list[LinearChart]()
         self.chosen: list[Chosen] = []
@@ -152,7 +172,7 @@ class _Walker:
 
     def depth(self) -> int:
         """Gradients one after the other so far, the start's included."""
-        return 1 + self.looks + sum(int(chosen.gradients) for chosen in self.chosen)
+        return self.starting + self.looks + sum(int(chosen.gradients) for chosen in self.chosen)
 
     def done(self, settled: np.ndarray, memory: np.ndarray) -> Walked:
         """The steps that are not dead, and where they led."""
@@ -244,14 +264,17 @@ def retune(
     most: int,
     least: int = 0,
     fine: bool = False,
+    floors: Sequence[float] = (),
     budget: Budget | None = None,
 ) -> Walked:
     """Choose a schedule for fresh particles of every member's P0, with one chart per member for all its steps.
 
     One of ``least`` steps is asked for where a shorter one was not enough; ``fine``: every other step is a fine one.
+    With ``floors``, starts with less log π* are drawn once more.
     """
     settings, budget = way.settings, budget or Budget()
-    walker = _Walker(way, way.started(initials, generator(key), particles), step, key, budget)
+    ensemble = way.started(initials, generator(key), particles, floors)
+    walker = _Walker(way, ensemble, step, key, budget, 1 + bool(floors))
     walker.charts = charts
     origin, first = walker.particles(), None
     settled, memory = np.zeros(len(initials), bool), np.ones(len(initials))
@@ -268,15 +291,15 @@ def retune(
     return walker.done(settled, memory)
 
 
-def prune(way: Way, initials: Sequence[Initial], walked: Walked, key: Array) -> Walked:
+def prune(way: Way, initials: Sequence[Initial], walked: Walked, key: Array, floors: Sequence[float] = ()) -> Walked:
     """Drop last steps that fresh particles do not need: they have forgotten, and nothing moves, after two thirds.
 
     Who has settled, and how much each member remembers, is what the fresh particles say after the steps that are kept.
     """
     settings, chosen, count = way.settings, walked.chosen, len(walked.chosen.step)
     particles = walked.walk.ensemble.position.shape[0] // len(initials)
-    ensemble = way.started(initials, generator(key), particles)
-    walker = _Walker(way, ensemble, walked.walk.step, key, Budget())
+    ensemble = way.started(initials, generator(key), particles, floors)
+    walker = _Walker(way, ensemble, walked.walk.step, key, Budget(), 1 + bool(floors))
     walker.charts = walked.charts
     origin, needed = walker.particles(), count
     seen: list[tuple[int, np.ndarray, np.ndarray]] = []
@@ -333,6 +356,12 @@ def rescued(particles: Particles, below: float, rng: np.random.Generator) -> Par
         return particles
     chosen = np.where(good, np.arange(len(good)), rng.choice(np.flatnonzero(good), len(good)))
     return Particles(*(leaf[chosen] for leaf in particles))
+
+
+def _far_below(particles: Particles) -> float:
+    """How far below the median of log π* no particle lives that counts."""
+    finite = particles.logdensity[np.isfinite(particles.logdensity)]
+    return float(np.median(finite)) - floor_of(finite) if len(finite) else np.inf
 
 
 def hopeless(dim: int) -> float:

@@ -1,0 +1,37 @@
+"""What the certificate of a chain that was just tuned says of what to do next (`gei.py`)."""
+
+from __future__ import annotations
+
+from ..runtime.drawing import Kind
+from ..sampler import Sampler
+
+
+def failed(sampler: Sampler) -> bool:
+    """Whether there is evidence against it; or, for weighted draws, whether they are worth too little to tell."""
+    certificate = sampler.certificate
+    if certificate is None:
+        return False
+    return certificate.passed is False or (sampler.kind is Kind.WEIGHTED and certificate.passed is None)
+
+
+def short(sampler: Sampler) -> bool:
+    """Whether nothing failed, but other starts than its own have not settled yet: a longer chain would tell."""
+    findings = () if sampler.certificate is None else sampler.certificate.findings
+    return any(finding.group == "start" and finding.verdict == "inconclusive" for finding in findings)
+
+
+def biased(sampler: Sampler) -> bool:
+    """Whether all that speaks against it is that averages are a little off still: a longer chain mends that."""
+    findings = () if sampler.certificate is None else sampler.certificate.findings
+    return {finding.name for finding in findings if finding.verdict == "failed"} == {"coupled chains"}
+
+
+def rank(sampler: Sampler) -> int:
+    """How little speaks against it."""
+    return 0 if sampler.certificate is None else {True: 2, None: 1, False: 0}[sampler.certificate.passed]
+
+
+def remembers(sampler: Sampler) -> bool:
+    """Whether its certificate has seen chains that live somewhere else than others, and stay there."""
+    findings = () if sampler.certificate is None else sampler.certificate.findings
+    return any(finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in findings)
