@@ -72,7 +72,7 @@ class Beyond:
 
     def begin(self, lines: Lines) -> None:
         """Take these lines, which some points told."""
-        self.lines, self.gradients = lines, lines.count
+        self.lines, self.gradients = lines, lines.told
 
     def add(self, u: np.ndarray, logdensity: np.ndarray, density: Evaluated, rng: Generator) -> int:
         """The lines of all draws that were not looked at yet; in evaluations."""

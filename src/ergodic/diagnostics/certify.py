@@ -4,6 +4,7 @@
     stein             E[φ·∂log π + div φ] = 0, field by field and over a ball  (`stein.py`)
     stationarity      further transitions change nothing, a probe's nor its own   (`stationarity.py`)
     meeting           pairs of coupled chains meet, and their averages agree       (`meeting.py`)
+    beyond            draws are where weights of points beyond them say           (`beyond.py`)
     start             the chain from other starts ends at the same place       (`starts.py`)
     evidence          log Z by annealing along the tuned chain, where asked    (`evidence.py`)
 
@@ -46,7 +47,8 @@ from .meeting_tests import LONGER, MODES, UNSETTLED, coupled_chains, judge, othe
 from .stein import identities, kernel_discrepancy
 
 TESTS = 8
-"""Tests that have a p-value, at most: two each of stein and stationarity, three starts and their memory, or pairs'."""
+"""Tests that have a p-value, at most: two each of stein and stationarity, and three starts and their memory, or pairs'
+two, other starts and what lies beyond."""
 LEAST = 1000
 DRAWS = 10_240
 FLOOR = 1.0

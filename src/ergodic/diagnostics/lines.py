@@ -44,15 +44,15 @@ class Sets(NamedTuple):
 
     @staticmethod
     def none() -> Sets:
-        """No sets yet."""
+        """No sets, as before the first stage."""
         return Sets(np.zeros(0, int), np.zeros((0, MOST + 1)), np.zeros((0, MOST + 1)))
 
     def of(self, coordinate: int) -> Sets:
-        """Those along one coordinate."""
+        """Those sets that are along one coordinate."""
         return Sets(*(leaf[self.along == coordinate] for leaf in self))
 
     def joined(self, more: Sets) -> Sets:
-        """These, and more."""
+        """These sets, and more of them behind."""
         return Sets(*(np.concatenate(both) for both in zip(self, more, strict=True)))
 
 
@@ -65,7 +65,7 @@ class Lines(NamedTuple):
     """A, with C = A A'."""
     variance: np.ndarray
     """C_jj."""
-    count: int
+    told: int
     """Points that told it."""
 
     @staticmethod
@@ -86,7 +86,7 @@ class Lines(NamedTuple):
         covariance = np.asarray(self.chart.push(self.chart.pull(_axes(which, len(self.centre)))), np.float64)
         own = np.maximum(covariance[rows, which], 1e-300)[:, None]
         correlation = covariance / np.sqrt(own * np.maximum(self.variance, 1e-300))
-        slope = np.where(np.abs(correlation) > _NOISE / np.sqrt(self.count), covariance / own, 0.0)
+        slope = np.where(np.abs(correlation) > _NOISE / np.sqrt(self.told), covariance / own, 0.0)
         slope[rows, which] = 1.0
         return slope * self.spread[which, None]
 

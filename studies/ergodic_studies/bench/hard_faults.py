@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 import ergodic as eg
 from ergodic.charts import chart_at
@@ -30,7 +30,7 @@ from ergodic.tuning.stepping import Way
 from . import hard_targets as on
 from .hard_targets import Posed
 
-_WALL, _SLOPE = 1e3, 10.0
+_WALL, _SLOPE = 1e3, 1.0
 """By how much log π* is lower behind a wall, in nats, and what leads out of there, in nats per unit."""
 
 Depth = Callable[[Float[Array, "dim"]], Array]
@@ -54,13 +54,14 @@ class Planted(eg.GEI):
         batch = super().chain(target, params, position, key)
         way = super()._way(target, params)
         u = way.coordinates.on_host().inverse(np.asarray(batch.position))
-        found = way.evaluated(u, chart_at(params.charts, 0))
-        return batch._replace(logdensity=way.left(u, np.asarray(found.logdensity))[1])
+        found = way.evaluated(u, chart_at(params.charts, np.int32(0)))
+        level: PyTree = way.left(u, np.asarray(found.logdensity))[1]
+        return batch._replace(logdensity=level)
 
     def together(self, target: Target, params: GEIParams, pairs: Pairs, key: Array) -> Pairs:
         """Pairs through that chain; what they carry in and out is the target's."""
         wrong, right = self._way(target, params), super()._way(target, params)
-        chart = chart_at(params.charts, 0)
+        chart = chart_at(params.charts, np.int32(0))
         begin = pairs.moved(wrong.evaluated(pairs.joined().position, chart))
         end = run_together(wrong, params, begin, key)
         return end.moved(right.evaluated(end.joined().position, chart))

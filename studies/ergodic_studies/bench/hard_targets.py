@@ -60,14 +60,14 @@ class Posed:
         return float(np.max(off**2 / self.variance))
 
     def quantile(self, at: int, level: float) -> float:
-        """Of one coordinate."""
+        """A quantile of one coordinate, from many exact draws."""
         assert self.draw is not None
         return float(np.quantile(self.draw(np.random.default_rng(1), _MANY)[:, at], level))
 
 
 @cache
 def gaussian(dim: int) -> Posed:
-    """N(0, I)."""
+    """The standard Gaussian N(0, I), with exact draws."""
     return Posed.by(gaussian_of(dim), lambda rng, n: rng.normal(size=(n, dim)))
 
 
