@@ -11,6 +11,7 @@ import ergodic as eg
 from ergodic.charts.coordinates import Coordinates, plain
 from ergodic.charts.driven import ACROSS, ALONG, FEATURES, Directions, blank
 from ergodic.charts.fitting import identity
+from ergodic.charts.paired import alone
 from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams
 from ergodic.kernels.pulled_back import pulled_back
@@ -270,3 +271,11 @@ def test_other_coordinates_are_the_same_program():
     assert len(traces) == before and watch.cost(0, 0).compile_seconds == 0
     np.testing.assert_array_equal(ends[0], ends[2])
     assert all(np.abs(one - two).max() > 0.01 for one, two in itertools.combinations(ends[1:], 2))
+
+
+def test_drivers_are_those_of_layers_that_move_and_of_pairs():
+    pair = alone(4, np.dtype(np.float64))._replace(moving=np.ones(()), driver=np.zeros(4), own=np.eye(4)[2])
+    moving, still = across(1), across(0)._replace(kind=np.zeros(()))
+    assert Coordinates((moving, still), pair).drivers() == [0, 2]
+    assert Coordinates((still,), pair._replace(moving=np.zeros(()))).drivers() == []
+    assert plain(2, 512, 4, np.dtype(np.float32)).drivers() == Coordinates().drivers() == []

@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from ..protocols import Shapes
 from ..runtime.errors import StorageError
-from .driven import DrivenLayer, blank
+from .driven import UNMOVED, DrivenLayer, blank
 from .paired import PairedLayer, alone
 from .rows import Rows
 
@@ -73,6 +73,13 @@ class Coordinates(NamedTuple):
         for layer in host.each():
             same &= ~layer.moves()
         return tuple(name if kept else f"{name} in the chart" for name, kept in zip(names, same, strict=True))
+
+    def drivers(self) -> list[int]:
+        """The coordinates that drive any others."""
+        host = self.on_host()
+        layers = [layer.drivers for layer in host.layers if layer.kind != UNMOVED]
+        own = [] if host.pairs is None or not host.pairs.moving else host.pairs.drivers()
+        return sorted({*own, *(int(j) for drivers in layers for j in np.flatnonzero(drivers.any(axis=1)))})
 
     def unmoved(self) -> Coordinates:
         """u = x, in the same shapes."""

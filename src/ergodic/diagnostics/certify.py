@@ -4,6 +4,7 @@
     stein             E[φ·∂log π + div φ] = 0, field by field and over a ball  (`stein.py`)
     stationarity      further transitions change nothing, a probe's nor its own   (`stationarity.py`)
     meeting           pairs of coupled chains meet, and their averages agree       (`meeting.py`)
+    beyond            draws are where weights of points beyond them say           (`beyond.py`)
     start             the chain from other starts ends at the same place       (`starts.py`)
     evidence          log Z by annealing along the tuned chain, where asked    (`evidence.py`)
 
@@ -37,7 +38,8 @@ from ..runtime.validation import positive_int
 from ..sampler import Sampler
 from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
 from . import starts
-from .evidence import evidence as evidence_of
+from .beyond import beyond
+from .evidence import findings as evidence_findings
 from .functions import Functions, Tails
 from .gathering import Gathered, coupled, separate
 from .health import findings as health_findings
@@ -45,7 +47,8 @@ from .meeting_tests import LONGER, MODES, UNSETTLED, coupled_chains, judge, othe
 from .stein import identities, kernel_discrepancy
 
 TESTS = 8
-"""Tests that have a p-value, at most: two each of stein and stationarity, three starts and their memory, or pairs'."""
+"""Tests that have a p-value, at most: two each of stein and stationarity, and three starts and their memory, or pairs'
+two, other starts and what lies beyond."""
 LEAST = 1000
 DRAWS = 10_240
 FLOOR = 1.0
@@ -57,11 +60,9 @@ _HASTE = 10.0
 """The first stage that has all tests may take as many times the allowance: without it there is no verdict."""
 _KERNEL_DRAWS = 1000
 _FORGOTTEN = 1.15
-_ROUGH = 0.5  # nats
 _CONFIDENCE = 0.95
 _TELLING = 5.6
 """Pairs times distance: half as many again as where none is late, and the limit is the distance."""
-_WEIGHTS = 50
 _SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
 """By which numbers the key is folded for what is not part of a stage."""
 _OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
@@ -110,7 +111,9 @@ def certify(
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed)
     if evidence:
-        found += _evidence(sampler, jax.random.fold_in(key, _EVIDENCE), seen)
+        more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
+        found += more
+        seen.gradients += gradients
     sampler.gathered, sampler.draws = seen, seen.draws
     if isinstance(seen.draws, WeightedDraws):
         sampler.draws = seen.draws.resample(
@@ -251,7 +254,8 @@ def _going_on(case: _Case) -> list[Finding]:
         return []
     if (pairing := coupled(case.sampler)) is not None:
         seen.meet(pairing, case.key)
-        return coupled_chains(seen, case.threshold)
+        seen.look_beyond(pairing, case.key)
+        return coupled_chains(seen, case.threshold) + beyond(seen.beyond, seen.names, case.threshold)
     seen.go_on(method, case.key)
     assert seen.again is not None
     before = case.functions(seen.usable.position, seen.usable.logdensity)
@@ -380,24 +384,3 @@ def _distance(bound: Bound | None, wanted: float) -> Finding:
         )
     verdict = "passed" if reached <= wanted else "inconclusive"
     return Finding("distance", "distance", verdict, words, reached, None, "" if verdict == "passed" else LONGER)
-
-
-def _evidence(sampler: Sampler, key: Array, seen: Gathered) -> list[Finding]:
-    """log Z, and P0's entropy against the target's."""
-    found = evidence_of(sampler, key)
-    words = f"{found.log_z:.4f} ± {found.error:.4f}; E[log π*] {found.expected_logdensity:.4f}"
-    sure = found.error < _ROUGH and found.weight_ess >= _WEIGHTS
-    advice = "a chain whose steps suit the tempered targets too, or eg.HAIS with more temperatures"
-    findings = [
-        Finding("evidence", "log Z", "passed" if sure else "noted", words, found.log_z, None, "" if sure else advice),
-        Finding("evidence", "effective weights", "noted", "of 1,000 annealed runs", found.weight_ess),
-    ]
-    entropy = float(sampler.params.initial.entropy())
-    wide = entropy >= found.entropy - 2 * found.entropy_error
-    words = f"H(P0) = {entropy:.2f} nats, H(π) = {found.entropy:.2f} ± {found.entropy_error:.2f}"
-    words += "" if wide else ": P0 is too narrow for the paper's objective"
-    advice = "" if wide else 'a wider P0, or entropy_floor="auto"'
-    verdict = "passed" if wide else "noted"
-    findings.append(Finding("evidence", "entropy of π", verdict, words, entropy - found.entropy, None, advice))
-    seen.gradients += found.cost.gradients
-    return findings

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..certificate import Finding
 from ..initial import DiagonalGaussian
 from ..protocols import Annealable, Hamiltonian
 from ..runtime.errors import ConfigError
@@ -35,6 +36,8 @@ from ..tuning.annealing import Islands, find_path, weigh
 ISLANDS = 20
 _SPACING = 4  # temperatures for each that the search needed
 _GRID = 100  # to which their number is rounded up: another number is another program to compile
+_ROUGH, _WEIGHTS = 0.5, 50
+"""The error of log Z in nats, and the number of effective weights, from which it is an estimate."""
 
 
 class Evidence(NamedTuple):
@@ -154,3 +157,23 @@ def summarise(islands: Islands) -> Evidence:
         entropy_error=float(np.std(share - moved, ddof=1) / root),
         acceptance=float(islands.acceptance.mean()),
     )
+
+
+def findings(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
+    """log Z, and P0's entropy against the target's; and what they cost, in gradients."""
+    found = evidence(sampler, key)
+    words = f"{found.log_z:.4f} ± {found.error:.4f}; E[log π*] {found.expected_logdensity:.4f}"
+    sure = found.error < _ROUGH and found.weight_ess >= _WEIGHTS
+    advice = "a chain whose steps suit the tempered targets too, or eg.HAIS with more temperatures"
+    said = [
+        Finding("evidence", "log Z", "passed" if sure else "noted", words, found.log_z, None, "" if sure else advice),
+        Finding("evidence", "effective weights", "noted", "of 1,000 annealed runs", found.weight_ess),
+    ]
+    entropy = float(sampler.params.initial.entropy())
+    wide = entropy >= found.entropy - 2 * found.entropy_error
+    words = f"H(P0) = {entropy:.2f} nats, H(π) = {found.entropy:.2f} ± {found.entropy_error:.2f}"
+    words += "" if wide else ": P0 is too narrow for the paper's objective"
+    advice = "" if wide else 'a wider P0, or entropy_floor="auto"'
+    verdict = "passed" if wide else "noted"
+    said.append(Finding("evidence", "entropy of π", verdict, words, entropy - found.entropy, None, advice))
+    return said, found.cost.gradients

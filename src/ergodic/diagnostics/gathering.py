@@ -28,7 +28,9 @@ from ..sampler import Sampler
 from ..tuning.forgetting import Particles
 from ..tuning.stepping import Way
 from . import starts
+from .beyond import Beyond
 from .functions import Functions, frame
+from .lines import Lines
 from .meeting import PASSES, Meeting
 from .stationarity import ROWS, Moved, Probe, joined
 
@@ -41,7 +43,7 @@ _PAIRS = 8
 """One pair of chains for as many draws, beyond those that the program moves at once."""
 _TOGETHER = 3
 """Passes that pairs take to meet, before it is known."""
-_DRAW, _PICK, _PROBE, _AGAIN, _START, _MEET = range(6)
+_DRAW, _PICK, _PROBE, _AGAIN, _START, _MEET, _BEYOND = range(7)
 
 
 class Gathered:
@@ -55,6 +57,7 @@ class Gathered:
       probe: how they were probed, once they were; ``probed`` is where each length took them.
       again: where the chain took them, going on; ``paths``: where it took other starts.
       meeting: how pairs of chains met, where a method has such; ``joining``: how other starts met the draws.
+      beyond: points on lines through the draws.
       wanted: pairs that a distance asks for; ``following`` is what following pairs from P0 cost, in gradients.
       gradients, depth: what all of it cost; ``drawing`` is the draws' part of the gradients.
     """
@@ -73,6 +76,7 @@ class Gathered:
         self.probed: dict[int, Moved] = {}
         self.again: Moved | None = None
         self.meeting, self.joining = Meeting(), Meeting()
+        self.beyond = Beyond(self.inside.drivers(), target.dim)
         self.wanted = self.following = 0
         self.paths: dict[str, starts.Followed] = {}
         self.gradients = self.depth = self.drawing = 0
@@ -145,6 +149,20 @@ class Gathered:
             x = self.inside.forward(u.astype(self.usable.position.dtype))[0]
             self._together(self.joining, method, self._evaluated(x), some, starts.SETTLED)
 
+    def look_beyond(self, method: Coupled, key: Array) -> None:
+        """The lines of the draws that were not looked at yet."""
+        rng = generator(jax.random.fold_in(jax.random.fold_in(key, self.stages), _BEYOND))
+        if self.beyond.lines is None:
+            start = method.start(self.sampler.params)
+            assert start is not None
+            points = self._evaluated(start.sample_on_host(rng, self.rows))
+            finite = np.isfinite(points.logdensity) & np.isfinite(points.gradient).all(axis=1)
+            points = Particles(*(leaf[finite] for leaf in points))
+            self.beyond.begin(Lines.of(points, self.way.chart(points)))
+            self.gradients += self.rows
+        u, level = self.usable.position, self.usable.logdensity
+        self.gradients += self.beyond.add(u, level, lambda u: self._inside(u).logdensity, rng)
+
     def _together(self, kept: Meeting, method: Coupled, fresh: Particles, key: Array, left: float) -> int:
         """Draws and fresh starts pass after pass, until all but a share that may be left have met; in gradients."""
         rows = slice(len(kept), len(kept) + len(fresh.position))
@@ -205,6 +223,7 @@ class Gathered:
             followed = min((len(path.end) for path in self.paths.values()), default=0)
             if coupled(self.sampler) is not None:
                 so_far = len(self.meeting) + len(self.joining)
+                price += self.beyond.price(total)
                 return price + max(0, 2 * self.pairs_of(total) - so_far) * 2 * _TOGETHER * depth
             price += (total - again) * self.times(method) * depth
             price += len(starts.KINDS) * (self.starts_of(total) - followed) * starts.ROUNDS * depth
@@ -212,7 +231,10 @@ class Gathered:
 
     def _evaluated(self, position: np.ndarray) -> Particles:
         """Positions x in the sampler's coordinates, with the density there and its force."""
-        u = self.inside.inverse(position)
+        return self._inside(self.inside.inverse(position))
+
+    def _inside(self, u: np.ndarray) -> Particles:
+        """The density at some u, and its force."""
         level, force = np.empty(len(u), u.dtype), np.empty_like(u)
         for at in range(0, len(u), self.rows):
             here = slice(at, min(at + self.rows, len(u)))

@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from ergodic_studies.bench import calibration, family, posterior_tables, posteriors, refinement, scaling
+from ergodic_studies.bench import (
+    calibration,
+    family,
+    hard_calibration,
+    posterior_tables,
+    posteriors,
+    refinement,
+    scaling,
+)
 from ergodic_studies.bench.documents import ROOT, put, summary, tables_of
 from ergodic_studies.harness.tables import Table
 from ergodic_studies.paper import (
@@ -49,6 +57,8 @@ def test_the_benchmarks_make_the_same_tables():
     for folder, module in (("family", family), ("refine", refinement), ("certificate", calibration)):
         results, tables, _ = record(folder)
         same([module._table(results)], tables)
+    results, tables, _ = record("certificate-hard")
+    same([hard_calibration.table(results)], tables)
 
 
 @pytest.mark.parametrize("folder", ["floor", "floor-check"])
