@@ -72,7 +72,7 @@ class Walked(NamedTuple):
 
     def floors(self) -> list[float]:
         """Below which log π* no start of a member should be."""
-        return [float(np.median(one.logdensity)) - _far_below(one) for one in self.particles()]
+        return [float(np.median(_finite(one))) - _far_below(one) for one in self.particles()]
 
     def astray(self) -> bool:
         """Whether a few particles live far below the others."""
@@ -358,10 +358,16 @@ def rescued(particles: Particles, below: float, rng: np.random.Generator) -> Par
     return Particles(*(leaf[chosen] for leaf in particles))
 
 
+def _finite(particles: Particles) -> np.ndarray:
+    """log π* where there is one; -∞ where there is none at all."""
+    finite = particles.logdensity[np.isfinite(particles.logdensity)]
+    return finite if len(finite) else np.full(1, -np.inf)
+
+
 def _far_below(particles: Particles) -> float:
     """How far below the median of log π* no particle lives that counts."""
-    finite = particles.logdensity[np.isfinite(particles.logdensity)]
-    return float(np.median(finite)) - floor_of(finite) if len(finite) else np.inf
+    finite = _finite(particles)
+    return float(np.median(finite)) - floor_of(finite) if np.isfinite(finite[0]) else np.inf
 
 
 def hopeless(dim: int) -> float:
