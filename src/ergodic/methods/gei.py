@@ -11,8 +11,8 @@ ensemble goes through the chain once, and every step is chosen from the particle
    (`tuning/tempering.py`).
 4. Fresh draws are certified. Where there is evidence against them the walk goes on, from better particles.
 
-A family goes through the first two at once: every member has its own P0 and its own chart, step sizes ε_t and lengths
-L_t are the family's.
+A family goes through the first two at once: every member has its own P0, coordinates and chart, step sizes ε_t and
+lengths L_t are the family's.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                     _count(other, spent)
         return max(reversed(made), key=_rank)  # of those alike, the one tuned longest
 
-    def _way(self, target: Target, params: GEIParams | None = None) -> Way:
+    def _way(self, target: Target | Family, params: GEIParams | None = None) -> Way:
         """How ensembles go, in the coordinates that were learned, or where none were yet."""
         layers = self.details.layers if self.chart and target.dim > 1 else 0
         telling = self.particles if self.details.directions else 0  # so few can tell no directions
@@ -178,7 +178,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """Tune one schedule to all members. Nothing is certified or annealed: certify the members you doubt."""
         if self.anneal:
             raise ConfigError(f"a family is tuned without annealing, not by {self!r}; fit its members one by one")
-        spent, way = _Spent(Stopwatch(), Budget()), Way.on(family, self.kernel, self.details)
+        spent, way = _Spent(Stopwatch(), Budget()), self._way(family)
         initials, found = self._walked(self._found(way, key, spent), key, spent)
         params = params_of(initials, found, (len(family),))
         return FamilySampler(family, self, params, found.settled, found.memory, spent.cost())
@@ -332,8 +332,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         return template_of(target, found, members)
 
     def axes(self, params: GEIParams) -> GEIParams:
-        """P0 and charts are a member's own, the schedule is the family's."""
-        return GEIParams(initial=0, schedule=None, charts=0)  # type: ignore[arg-type]
+        """P0, charts and coordinates are a member's own, the schedule is the family's."""
+        return GEIParams(initial=0, schedule=None, charts=0, coordinates=params.coordinates.axes())  # type: ignore[arg-type]
 
     def facts(self, params: GEIParams) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""
