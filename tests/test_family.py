@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
+from ergodic.charts.coordinates import Coordinates
 from ergodic.family import divisor
 from ergodic.tuning.greedy_settings import GreedySettings
 
@@ -78,7 +79,7 @@ def test_targets_that_are_all_alike_are_a_family():
 def test_batched_density_is_every_members_own():
     made = family()
     x = jax.random.normal(KEY, (6 * 7, 2))
-    value, gradient = made.density.of_members(made.data)(x)
+    value, gradient = made.density.of_members(made.data, Coordinates())(x)
     for index, target in enumerate(made):
         rows = slice(7 * index, 7 * index + 7)
         expected = target.density.batched(x[rows])

@@ -21,8 +21,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float, PyTree
 
+from .charts.coordinates import Coordinates
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
+from .kernels.pulled_back import pulled_back
 from .runtime.errors import TargetError
 from .runtime.work import Work, divisor
 from .target import Density, Layout, Target
@@ -53,15 +55,19 @@ class FamilyDensity:
         minibatch = self.minibatch
         return None if minibatch is None else lambda position, key: minibatch(position, datum, key)
 
-    def of_members(self, data: PyTree) -> BatchedDensity:
-        """log π* and force of rows that are the members' particles, block after block, ``(members * n, dim)``."""
+    def of_members(self, data: PyTree, coordinates: Coordinates) -> BatchedDensity:
+        """log π* and force of rows that are the members' particles, block after block, ``(members * n, dim)``.
+
+        In coordinates, whose numbers are a member's own: what they do is the family's, so that nothing else is done.
+        """
         members = jax.tree_util.tree_leaves(data)[0].shape[0]
+        kinds, own = coordinates.kinds(), coordinates.numbers()
 
         def evaluate(x: Array) -> tuple[Float[Array, "particles"], Float[Array, "particles dim"]]:
             blocks = x.reshape(members, -1, x.shape[1])
             value, gradient = jax.lax.map(
-                lambda each: self.of(each[0]).batched(each[1]),
-                (data, blocks),
+                lambda each: pulled_back(self.of(each[0]).batched, each[2].of_kinds(kinds))(each[1]),
+                (data, blocks, own),
                 batch_size=divisor(members, _AT_ONCE // blocks.shape[1]),
             )
             return value.reshape(-1), gradient.reshape(x.shape)

@@ -21,8 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from .charts.coordinates import Coordinates
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
+from .kernels.pulled_back import pulled_back
 from .runtime.errors import TargetError
 from .runtime.validation import finite_float
 from .runtime.work import Traced, Work
@@ -151,9 +153,9 @@ class Density:
         """What one evaluation of log π* and its force does."""
         return self.traced.work
 
-    def of_members(self, data: PyTree) -> BatchedDensity:
-        """`batched`, as many positions at a time as suits a processor; a family's has data, one member needs none."""
-        return self.traced.over
+    def of_members(self, data: PyTree, coordinates: Coordinates) -> BatchedDensity:
+        """In coordinates, as many positions at a time as suits a processor; a family has data, a member needs none."""
+        return pulled_back(self.traced.over, coordinates)
 
     def stochastic_force(self, positions: Float[Array, "particles dim"], key: Array) -> Float[Array, "particles dim"]:
         """An unbiased estimate of the force from a own random minibatch, per particle; exact without minibatches."""

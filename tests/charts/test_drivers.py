@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from ergodic.charts.coordinates import Coordinates, plain
-from ergodic.charts.drivers import composed, find, learned
+from ergodic.charts.drivers import composed, find, learned, left
 from ergodic.charts.fisher import Pairs, divergence, fit
 from ergodic.methods import GEI
 from ergodic.targets import get
 from ergodic.tuning.greedy_settings import GreedySettings
 
 N, SLOTS = 512, 4
-BOTH, COORDINATES = (True, False), (False,)
-"""Forms that are raced: directions of their own and the coordinates, or these alone."""
+BOTH = True, False
+"""Forms that are raced: directions of their own, and the coordinates."""
 
 
 def joined(*parts):
@@ -72,7 +72,7 @@ def test_drivers_are_found_from_a_cloud_that_is_not_the_targets(name):
     force, dim, spread, drivers, share = TARGETS[name]
     for seed in range(5):
         x = cloud(seed, dim, spread)
-        found = find(Pairs(x, force(x)), np.random.default_rng(seed), min(SLOTS, dim), BOTH)
+        found = find([Pairs(x, force(x))], np.random.default_rng(seed), min(SLOTS, dim), BOTH)
         assert found is not None and set(found.drivers) == drivers
         assert found.after < share * found.before
         assert found.before - found.after > 3 * found.error > 0
@@ -82,8 +82,8 @@ def test_what_it_says_is_left_is_left_of_other_pairs():
     """Of a second cloud, within five standard errors of both: probability of failure 6e-7."""
     x, y = cloud(0, 10), cloud(1, 10)
     pairs, others = Pairs(x, funnel(x)), Pairs(y, funnel(y))
-    found = find(pairs, np.random.default_rng(0), SLOTS, BOTH)
-    before, after = divergence(pairs, others), divergence(pairs.behind(found.layer), others.behind(found.layer))
+    found = find([pairs], np.random.default_rng(0), SLOTS, BOTH)
+    before, after = divergence(pairs, others), divergence(pairs.behind(found.layers[0]), others.behind(found.layers[0]))
     for said, seen in ((found.before, before), (found.after, after)):
         assert abs(said - seen.mean()) < 5 * seen.std() * np.sqrt(1 / N + 2 / N)  # it has held out a half
 
@@ -93,7 +93,7 @@ def test_directions_are_needed_where_what_is_driven_is_a_difference():
     for name, form in (("centred hierarchy", True), ("funnel", False)):
         force, dim, spread, *_ = TARGETS[name]
         x = cloud(0, dim, spread)
-        assert find(Pairs(x, force(x)), np.random.default_rng(0), SLOTS, BOTH).split is form
+        assert find([Pairs(x, force(x))], np.random.default_rng(0), SLOTS, BOTH).split is form
     x = cloud(0, 10)
     pairs = Pairs(x, centred(x))
     across, along = (pairs.behind(fit(pairs, [1], SLOTS, split)) for split in (True, False))
@@ -129,11 +129,11 @@ def test_many_dimensions_are_fitted_in_their_coordinates():
     x = cloud(0, 200)
     pairs = Pairs(x, funnel(x))
     like = plain(2, N, 200, np.dtype(np.float32)).on_host()
-    found = learned(pairs, np.random.default_rng(0), like)
+    found = learned([pairs], np.random.default_rng(0), like)
     assert found[0].drivers == [0] and not found[0].split and found[0].after < 0.1 * found[0].before
-    made = composed(found, like)
+    [made] = composed(found, like)
     assert all(layer.directions is None for layer in made.layers)
-    np.testing.assert_allclose(made.inverse(x), pairs.behind(found[0].layer).position, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(made.inverse(x), pairs.behind(found[0].layers[0]).position, rtol=1e-9, atol=1e-9)
 
 
 def gaussian(rng, dim=6):
@@ -150,7 +150,7 @@ def test_a_correlated_gaussian_has_no_drivers():
             x = rng.normal(size=(N, 6)) @ root.T
             pairs = Pairs(x, -np.linalg.solve(sigma, x.T).T)
             assert divergence(pairs, pairs).mean() < 0.01
-            assert find(pairs, rng, SLOTS, BOTH) is None
+            assert find([pairs], rng, SLOTS, BOTH) is None
 
 
 SKEWED = {
@@ -168,7 +168,7 @@ def test_independent_coordinates_have_no_drivers_however_skewed(name):
         rng = np.random.default_rng(seed)
         x = draw(rng)
         assert divergence(Pairs(x, force(x)), Pairs(x, force(x))).mean() > 0.05  # there is something to explain
-        false += find(Pairs(x, force(x)), rng, SLOTS, BOTH) is not None
+        false += find([Pairs(x, force(x))], rng, SLOTS, BOTH) is not None
     assert false <= 1
 
 
@@ -176,7 +176,7 @@ def test_layers_have_the_shapes_of_those_that_do_nothing():
     """So that a program takes them; and the layers that were not needed do nothing."""
     x = cloud(0, 10)
     like = plain(2, N, 10, np.dtype(np.float32)).on_host()
-    made = composed(learned(Pairs(x, funnel(x)), np.random.default_rng(0), like), like)
+    [made] = composed(learned([Pairs(x, funnel(x))], np.random.default_rng(0), like), like)
     assert isinstance(made, Coordinates) and jax.tree.structure(made) == jax.tree.structure(like)
     for one, two_ in zip(jax.tree.leaves(made), jax.tree.leaves(like), strict=True):
         assert np.shape(one) == np.shape(two_)
@@ -186,7 +186,7 @@ def test_layers_have_the_shapes_of_those_that_do_nothing():
 def test_the_same_generator_finds_the_same():
     x = cloud(0, 10)
     pairs = Pairs(x, centred(x))
-    one, other = (find(pairs, np.random.default_rng(3), SLOTS, BOTH) for _ in range(2))
+    one, other = (find([pairs], np.random.default_rng(3), SLOTS, BOTH) for _ in range(2))
     for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(mine, its)
 
@@ -199,7 +199,7 @@ def test_forces_beyond_all_measure_are_no_accident():
     y = np.exp(b) * rng.normal(size=(N, 4))
     away, precision = (b - a**2) / 0.25, np.exp(-2 * b)
     force = joined(-a + 2 * a * away, -away + over(y**2 * precision) - 4, -y * precision)
-    find(Pairs(joined(a, b, y), force), rng, SLOTS, BOTH)  # found or not
+    find([Pairs(joined(a, b, y), force)], rng, SLOTS, BOTH)  # found or not
 
 
 def test_a_layer_is_fitted_in_any_units():
@@ -216,7 +216,7 @@ def test_a_share_can_be_asked_for():
     x = np.random.default_rng(5).normal(size=(N, 4))
     x[:, 1:] *= np.exp(x[:, :1] / 2)
     pairs, like = Pairs(x, funnel(x)), plain(2, N, 4, np.dtype(np.float32))
-    found = [learned(pairs, np.random.default_rng(0), like, gain=gain) for gain in (None, 0.2, 1.0)]
+    found = [learned([pairs], np.random.default_rng(0), like, gain=gain) for gain in (None, 0.2, 1.0)]
     assert [each.drivers for each in found[0]] == [each.drivers for each in found[1]] != [] == found[2]
 
 
@@ -227,3 +227,34 @@ def test_layers_can_go_without_directions():
         for own in (True, False)
     ]
     assert sizes[0] > sizes[1]
+
+
+def test_a_familys_drivers_are_its_own_and_its_curves_every_members():
+    """Ten funnels of other widths, 128 pairs each, with a Gaussian among them: v drives, by each member's own scale."""
+    rng = np.random.default_rng(0)
+    slopes = np.array([0.25, 0.5, 1.0, 0.5, 0.0, 0.5, 1.0, 0.25, 0.5, 1.0])
+    members = []
+    for slope in slopes:
+        x = rng.normal(size=(128, 6))
+        v, y = x[:, :1], x[:, 1:]
+        precision = np.exp(-2 * slope * v)
+        members.append(Pairs(x, joined(-v + slope * (over(y**2 * precision) - 5), -y * precision)))
+    like = plain(2, 128, 6, np.dtype(np.float32)).on_host()
+    found = learned(members, rng, like)
+    assert found[0].drivers == [0]
+    each = composed(found, like)
+    ends = np.zeros((2, 6))
+    ends[:, 0] = -1, 1
+    volumes = np.array([np.diff(coordinates.forward(ends)[1])[0] for coordinates in each])
+    np.testing.assert_allclose(volumes, 5 * 2 * slopes, rtol=0.1, atol=0.2)
+    assert np.all(left(members, found) < 0.1 * left(members, []) + 0.01)
+
+
+def test_a_family_without_necks_has_no_drivers():
+    """Twenty correlated Gaussians, 64 pairs each."""
+    rng = np.random.default_rng(1)
+    members = []
+    for _ in range(20):
+        sigma, x = gaussian(rng), 2 * rng.normal(size=(64, 6))
+        members.append(Pairs(x, -np.linalg.solve(sigma, x.T).T))
+    assert learned(members, rng, plain(2, 64, 6, np.dtype(np.float32))) == []

@@ -7,9 +7,9 @@ import pytest
 
 import ergodic as eg
 from ergodic.charts.coordinates import plain
-from ergodic.charts.drivers import composed, learned, left
+from ergodic.charts.drivers import learned, left
 from ergodic.charts.fisher import Pairs, left_of
-from ergodic.charts.pairing import Assignment, fit_paired, paired
+from ergodic.charts.pairing import Assignment, FoundPairs, fit_paired, paired
 
 COUNT = 8
 DIM = 2 * COUNT + 1
@@ -49,7 +49,7 @@ def test_own_and_shared_drivers_are_found():
 
 def test_the_log_scale_goes_on_straight_far_from_all_pairs():
     """s is l + t itself: at seven spreads of the pairs the scale is right to a fifth."""
-    layer = paired(horseshoe(0), np.random.default_rng(0), NONE).layer
+    layer = paired(horseshoe(0), np.random.default_rng(0), NONE).layers[0]
     u = np.zeros((2, DIM))
     u[:, COUNT:TAU] = np.array([[-2.0], [2.0]])
     u[:, TAU] = -1.0, 1.0
@@ -98,11 +98,10 @@ def test_a_wrong_hint_does_no_harm(n):
     wrong[:COUNT, 0] = COUNT + (np.arange(COUNT) + 3) % COUNT
     wrong = wrong[:COUNT]
     like = plain(2, n, DIM, np.dtype(np.float32))
-    without = learned(pairs, np.random.default_rng(0), like)
-    hinted = learned(pairs, np.random.default_rng(0), like, wrong)
-    assert left(pairs, hinted) <= left(pairs, without) + 0.02
-    coordinates = composed(hinted, like)
-    assert (coordinates.pairs is None) == (n == 48)
+    without = learned([pairs], np.random.default_rng(0), like)
+    hinted = learned([pairs], np.random.default_rng(0), like, wrong)
+    assert left([pairs], hinted) <= left([pairs], without) + 0.02
+    assert any(isinstance(each, FoundPairs) for each in hinted) == (n == 512)
 
 
 def test_hints_must_name_coordinates():

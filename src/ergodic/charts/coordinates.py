@@ -7,7 +7,7 @@ do nothing stand in for those that were not needed, so that learning one compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -87,6 +87,23 @@ class Coordinates(NamedTuple):
         pairs = None if host.pairs is None else host.pairs.unmoved()
         return Coordinates(tuple(layer.unmoved() for layer in host.layers), pairs)
 
+    def kinds(self) -> PyTree:
+        """What every layer does: for all members of a family the same."""
+        return [layer.kind for layer in self.layers]
+
+    def of_kinds(self, kinds: PyTree) -> Coordinates:
+        """The same with layers that do something else."""
+        pairs = zip(self.layers, kinds, strict=True)
+        return self._replace(layers=tuple(layer._replace(kind=kind) for layer, kind in pairs))
+
+    def numbers(self) -> Coordinates:
+        """The same without kinds: what every member has of its own."""
+        return self.of_kinds([None] * len(self.layers))
+
+    def axes(self) -> Coordinates:
+        """Where a family's coordinates have members, as `jax.vmap` takes it: kinds have none."""
+        return jax.tree_util.tree_map(lambda leaf: 0, self.numbers())
+
     def each(self) -> tuple[DrivenLayer | PairedLayer, ...]:
         """All layers, the outermost first."""
         return self.layers if self.pairs is None else (self.pairs, *self.layers)
@@ -111,19 +128,34 @@ def rotated(particles: int, dim: int) -> bool:
     return 4 * dim <= particles
 
 
-def template_of(found: Shapes, dim: int, dtype: np.dtype) -> Coordinates:
+def of_members(each: Sequence[Coordinates]) -> Coordinates:
+    """Coordinates of a family: layers of one kind with numbers of every member's own, stacked."""
+    stacked = jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *(one.numbers() for one in each))
+    return stacked.of_kinds(each[0].kinds())
+
+
+def of_member(coordinates: Coordinates, member: int) -> Coordinates:
+    """One member's own coordinates."""
+    own = jax.tree_util.tree_map(lambda leaf: leaf[member], coordinates.numbers())
+    return own.of_kinds(coordinates.kinds())
+
+
+def template_of(found: Shapes, dim: int, dtype: np.dtype, family: tuple[int, ...] = ()) -> Coordinates:
     """The shapes that coordinates in a file must have, given those of its arrays, ``coordinates/layers/0/...``."""
     each = {path.split("/")[2] for path in found if path.startswith("coordinates/layers/")}
 
+    def real(shape: tuple[int, ...]) -> PyTree:
+        return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
     def layer(at: int) -> DrivenLayer:
         path = f"coordinates/layers/{at}"
-        slots = found.get(f"{path}/spread", ())
+        slots = found.get(f"{path}/spread", ())[-1:]
         if not slots:
             raise StorageError(f"no array '{path}/spread' in it, which a chart has")
         split = any(name.startswith(f"{path}/directions/") for name in found)
         shapes = blank(dim, slots[0], split, dtype)
-        return jax.tree_util.tree_map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), shapes)  # type: ignore[no-untyped-call]
+        return jax.tree_util.tree_map(lambda leaf: real(leaf.shape and (*family, *leaf.shape)), shapes)
 
     like: PyTree = alone(dim, dtype) if "coordinates/pairs/driver" in found else None
-    pairs: PyTree = jax.tree_util.tree_map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), like)  # type: ignore[no-untyped-call]
+    pairs: PyTree = jax.tree_util.tree_map(lambda leaf: real((*family, *leaf.shape)), like)
     return Coordinates(tuple(layer(at) for at in range(len(each))), pairs)

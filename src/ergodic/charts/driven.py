@@ -86,11 +86,15 @@ class DrivenLayer(NamedTuple):
 
     def moves(self) -> np.ndarray:
         """Which coordinates are other than x, on the host."""
-        return np.asarray((self._free() > 0) & (self.kind != UNMOVED))
+        return np.asarray((self._free() > 0) & (self.kind != UNMOVED) & np.any(self.drivers))
 
     def unmoved(self) -> DrivenLayer:
         """The layer x = u, in the same shapes."""
         return jax.tree_util.tree_map(lambda leaf: leaf * 0, self)._replace(spread=self.spread * 0 + 1)
+
+    def idle(self) -> DrivenLayer:
+        """The layer that does nothing, of the same kind."""
+        return self.unmoved()._replace(kind=self.kind)
 
     def _driving(self, x: Rows) -> Rows:
         return ((x - self.centre[None, :]) @ self.drivers) / self.spread[None, :]

@@ -40,6 +40,10 @@ class Pairs(NamedTuple):
         """Some of the pairs, in the order given."""
         return Pairs(self.position[which], self.force[which])
 
+    def beside(self, others: Pairs) -> Pairs:
+        """These pairs and others."""
+        return Pairs(*(np.concatenate(parts) for parts in zip(self, others, strict=True)))
+
     def behind(self, layer: DrivenLayer | PairedLayer) -> Pairs:
         """The same pairs in the layer's coordinates u."""
         u = layer.inverse(self.position)

@@ -95,6 +95,10 @@ class PairedLayer(NamedTuple):
         """The layer x = u, in the same shapes."""
         return jax.tree_util.tree_map(lambda leaf: leaf * 0, self)
 
+    def idle(self) -> PairedLayer:
+        """The layer that does nothing, and does the work."""
+        return self.unmoved()._replace(moving=self.moving)
+
     def drivers(self) -> list[int]:
         """The coordinates that drive any, the shared one among them, on the host."""
         own = np.asarray(self.driver)[self.moves()].astype(int)

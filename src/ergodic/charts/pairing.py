@@ -10,6 +10,7 @@ judged on the other half, and kept if it gains three standard errors. A few driv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,9 +36,9 @@ class Assignment(NamedTuple):
 
 
 class FoundPairs(NamedTuple):
-    """A layer, and how much it lowered the divergence of pairs held out."""
+    """A layer of the only member, and how much it lowered the divergence of pairs held out."""
 
-    layer: PairedLayer
+    layers: list[PairedLayer]
     assignment: Assignment
     before: float
     after: float
@@ -46,11 +47,11 @@ class FoundPairs(NamedTuple):
     @property
     def drivers(self) -> list[int]:
         """The coordinates that drive any."""
-        return self.layer.drivers()
+        return self.layers[0].drivers()
 
-    def again(self, pairs: Pairs) -> FoundPairs:
+    def again(self, members: Sequence[Pairs]) -> FoundPairs:
         """The same layer, from other pairs."""
-        return self._replace(layer=fit_paired(pairs, self.assignment))
+        return self._replace(layers=[fit_paired(pairs, self.assignment) for pairs in members])
 
 
 def paired(pairs: Pairs, rng: np.random.Generator, hints: np.ndarray) -> FoundPairs | None:
@@ -74,7 +75,7 @@ def paired(pairs: Pairs, rng: np.random.Generator, hints: np.ndarray) -> FoundPa
     if not gain.mean() > max(CERTAIN * error, WORTH):
         return None
     layer = fit_paired(pairs, guesses[best])
-    return FoundPairs(layer, guesses[best], float(before.mean()), float(after[best].mean()), error)
+    return FoundPairs([layer], guesses[best], float(before.mean()), float(after[best].mean()), error)
 
 
 def links(pairs: Pairs) -> np.ndarray:

@@ -11,8 +11,8 @@ ensemble goes through the chain once, and every step is chosen from the particle
    (`tuning/tempering.py`).
 4. Fresh draws are certified. Where there is evidence against them the walk goes on, from better particles.
 
-A family goes through the first two at once: every member has its own P0 and its own chart, step sizes ε_t and lengths
-L_t are the family's.
+A family goes through the first two at once: every member has its own P0, coordinates and chart, step sizes ε_t and
+lengths L_t are the family's.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                     _count(other, spent)
         return max(reversed(made), key=rank)  # of those alike, the one tuned longest
 
-    def _way(self, target: Target, params: GEIParams | None = None) -> Way:
+    def _way(self, target: Target | Family, params: GEIParams | None = None) -> Way:
         """How ensembles go, in the coordinates that were learned, or where none were yet."""
         layers = self.details.layers if self.chart and target.dim > 1 else 0
         telling = self.particles if self.details.directions else 0  # so few can tell no directions
@@ -186,7 +186,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """Tune one schedule to all members. Nothing is certified or annealed: certify the members you doubt."""
         if self.anneal:
             raise ConfigError(f"a family is tuned without annealing, not by {self!r}; fit its members one by one")
-        spent, way = _Spent(Stopwatch(), Budget()), Way.on(family, self.kernel, self.details)
+        spent, way = _Spent(Stopwatch(), Budget()), self._way(family)
         initials, found = self._walked(self._found(way, key, spent), key, spent)
         params = params_of(initials, found, (len(family),))
         return FamilySampler(family, self, params, found.settled, found.memory, spent.cost())
@@ -304,12 +304,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """P0 is drawn on the host, where the chain is not annealed: that needs no compiling."""
         if params.schedule.beta is not None:
             return super().batches(target, params, key, start, count, size)
-        way = self._way(target, params)
 
         def one(index: int) -> Batch:
             here = jax.random.fold_in(key, index)
             start_key, chain_key = jax.random.fold_in(here, 0), jax.random.fold_in(here, 1)
-            return run_in_steps(way, params, begun(way, params, generator(start_key), size), chain_key)
+            begin = self.fresh(target, params, generator(start_key), size)
+            return self._run(target, params, begin, chain_key)
 
         return ahead(one(index) for index in range(start, start + count))
 
@@ -319,7 +319,10 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             return super().chain(target, params, position, key)
         way = self._way(target, params)
         inside = way.coordinates.on_host().inverse(np.asarray(position))
-        return run_in_steps(way, params, way.evaluated(inside, way.plain(len(inside))), key)
+        return self._run(target, params, way.evaluated(inside, way.plain(len(inside))), key)
+
+    def _run(self, target: Target, params: GEIParams, ensemble: Ensemble, key: Array) -> Batch:
+        return run_in_steps(self._way(target, params), params, ensemble, key)
 
     def fresh(self, target: Target, params: GEIParams, rng: np.random.Generator, rows: int) -> Ensemble:
         """Fresh runs at P0, as every draw begins."""
@@ -349,8 +352,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         return template_of(target, found, members)
 
     def axes(self, params: GEIParams) -> GEIParams:
-        """P0 and charts are a member's own, the schedule is the family's."""
-        return GEIParams(initial=0, schedule=None, charts=0)  # type: ignore[arg-type]
+        """P0, charts and coordinates are a member's own, the schedule is the family's."""
+        return GEIParams(initial=0, schedule=None, charts=0, coordinates=params.coordinates.axes())  # type: ignore[arg-type]
 
     def facts(self, params: GEIParams) -> dict[str, Fact]:
         """Plain facts for the draws' attributes."""

@@ -44,14 +44,14 @@ class Schedule(NamedTuple):
 
 
 class GEIParams(NamedTuple):
-    """What was tuned; for a family P0 and charts have an axis of members in front."""
+    """What was tuned; for a family P0, charts and coordinates have an axis of members in front."""
 
     initial: KernelMixture
     schedule: Schedule
     charts: LinearChart
     """Stacked along a leading axis, behind that of the members."""
     coordinates: Coordinates = Coordinates()
-    """u, in which all of the above is; a family, and a schedule along temperatures, have u = x."""
+    """u, in which all of the above is; a schedule along temperatures has u = x."""
     floor: Float[Array, ""] | None = None
     """A start with less log π* in u than this is drawn once more; a family, and temperatures, have none."""
 
@@ -238,6 +238,6 @@ def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams
         KernelMixture(real(*family, centres, dim), chart(*family)),
         Schedule(real(steps), whole(steps), whole(steps), beta, varied),
         chart(*family, count),
-        coordinates_of(found, dim, dtype),
+        coordinates_of(found, dim, dtype, family),
         real() if "floor" in found else None,
     )

@@ -28,7 +28,7 @@ class Particles(NamedTuple):
     gradient: np.ndarray
 
 
-def particles_of(ensemble: Ensemble, members: int = 1) -> list[Particles]:
+def particles_of(ensemble: Ensemble | Particles, members: int = 1) -> list[Particles]:
     """Every member's particles, which are blocks of the ensemble's rows."""
     blocks = [np.asarray(leaf).reshape(members, -1, *leaf.shape[1:]) for leaf in ensemble]
     return [Particles(*(block[member] for block in blocks)) for member in range(members)]

@@ -15,17 +15,16 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..charts import LinearChart
-from ..charts.coordinates import Coordinates
+from ..charts.coordinates import Coordinates, of_member, of_members
 from ..charts.fitting import chart_of, identity
 from ..charts.members import MembersChart
 from ..family import Family, FamilyDensity
 from ..kernels.affine import AffineHMC
 from ..kernels.ensemble import Ensemble, Info
-from ..kernels.pulled_back import pulled_back
 from ..protocols import Chart, Initial
 from ..runtime.programs import compiled
 from ..target import Density, Target
-from .forgetting import Particles
+from .forgetting import Particles, particles_of
 from .greedy import APPLY, START, Chosen, Walk, advance
 from .greedy_settings import GreedySettings
 
@@ -42,7 +41,9 @@ class Way(NamedTuple):
     kernel: AffineHMC
     settings: GreedySettings
     coordinates: Coordinates = Coordinates()
-    """u, in which ensembles live."""
+    """u, in which ensembles live; every member's, where there are many."""
+    like: Coordinates = Coordinates()
+    """In whose shapes they are learned."""
 
     @staticmethod
     def on(
@@ -51,16 +52,28 @@ class Way(NamedTuple):
         settings: GreedySettings | None = None,
         coordinates: Coordinates | None = None,
     ) -> Way:
-        """The way of a target, which is its only member, or of a family."""
+        """The way of a target, which is its only member, or of a family: that is in x, until it learns coordinates.
+
+        A family's program is another one in coordinates. Those that need none do not pay for it.
+        """
         kernel, settings = kernel or AffineHMC(), settings or GreedySettings()
-        inside = coordinates or Coordinates()
+        like = coordinates or Coordinates()
         if isinstance(what, Family):
-            return Way(what.density, what.data, what, kernel, settings, inside)
-        return Way(what.density, (), (what,), kernel, settings, inside)
+            return Way(what.density, what.data, what, kernel, settings, like=like)
+        return Way(what.density, (), (what,), kernel, settings, like, like)
 
     def inside(self, coordinates: Coordinates) -> Way:
         """The same in other coordinates, of as many layers: nothing is compiled for it."""
         return self._replace(coordinates=coordinates.on_device(self.members[0].dtype))
+
+    def own(self) -> list[Coordinates]:
+        """Every member's coordinates, on the host."""
+        host = self.coordinates.on_host()
+        return [of_member(host, at) for at in range(len(self.members))] if isinstance(self.members, Family) else [host]
+
+    def learned(self, each: list[Coordinates]) -> Way:
+        """The same in other coordinates of every member."""
+        return self.inside(of_members(each) if isinstance(self.members, Family) else each[0])
 
     def outside(self) -> Way:
         """The same in coordinates u = x, by the same program."""
@@ -70,16 +83,22 @@ class Way(NamedTuple):
         """Particles of x as those of u."""
         if not self.coordinates.layers:
             return particles
-        coordinates = self.coordinates.on_host()
-        u = coordinates.inverse(particles.position)
-        _, volume = coordinates.forward(u)
-        return Particles(u, particles.logdensity + volume, coordinates.pull_back(u, particles.gradient))
+
+        def one(coordinates: Coordinates, here: Particles) -> Particles:
+            u = coordinates.inverse(here.position)
+            _, volume = coordinates.forward(u)
+            return Particles(u, here.logdensity + volume, coordinates.pull_back(u, here.gradient))
+
+        each = zip(self.own(), particles_of(particles, len(self.members)), strict=True)
+        return Particles(*map(np.concatenate, zip(*(one(*pair) for pair in each), strict=True)))
 
     def left(self, position: np.ndarray, logdensity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """x and log π* there, of positions u and the density in u."""
         if not self.coordinates.layers:
             return position, logdensity
-        x, volume = self.coordinates.on_host().forward(position)
+        blocks = np.split(position, len(self.members))
+        both = [coordinates.forward(u) for coordinates, u in zip(self.own(), blocks, strict=True)]
+        x, volume = (np.concatenate(parts) for parts in zip(*both, strict=True))
         return x, logdensity - volume
 
     def started(
@@ -161,5 +180,5 @@ def _step(
     t: Array,
     key: Array,
 ) -> tuple[Walk, Chosen, Info]:
-    inside = pulled_back(density.of_members(data), coordinates)
+    inside = density.of_members(data, coordinates)
     return advance(kernel, settings, inside, walk, chart, mode, most, t, jax.random.fold_in(key, t))

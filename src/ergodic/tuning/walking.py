@@ -8,9 +8,10 @@
    when nearly all members' particles have forgotten where they started, and nothing moves (`forgetting.py`).
 3. `prune`: others say how much of that schedule is needed, and which members it does not serve.
 
-Member m has particles x = A_m z with a chart A_m of its own, measured on its own particles, in whose coordinates the
-posteriors of one family look alike: hence one ε_t and one L_t for all. Its particles are one block of the ensemble's
-rows, which `greedy.advance` moves as it moves any other ensemble.
+Member m has particles u = A_m z with a chart A_m of its own, measured on its own particles, in whose coordinates the
+posteriors of one family look alike: hence one ε_t and one L_t for all. u is x, or coordinates that were learned, with
+the member's own numbers in them. Its particles are one block of the ensemble's rows, which `greedy.advance` moves as it
+moves any other ensemble.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ..charts import LinearChart
-from ..charts.drivers import again, composed, learned, left
-from ..charts.fisher import Pairs, divergence
+from ..charts.coordinates import Coordinates
+from ..charts.drivers import again, composed, either, learned, left
+from ..charts.fisher import Pairs
 from ..kernels.ensemble import Ensemble
 from ..protocols import Initial
 from ..runtime.budget import Budget
@@ -131,39 +133,41 @@ class _Walker:
         Pairs need not be draws of the target: so the layers that were found are fitted again with pairs further
         out along their drivers besides, where a neck or a plain begins that particles hardly visit.
         """
-        way = self.way
+        way, settings = self.way, self.way.settings
+        like = way.like._replace(pairs=way.own()[0].pairs)
         here = self._pairs(way.left(np.asarray(self.walk.ensemble.position), np.zeros(()))[0])
-        pairs = _stored(here)
-        settings = way.settings
-        found = learned(pairs, self.rng, way.coordinates, way.members[0].hints, settings.gain)
+        pairs = [_stored(each) for each in particles_of(here, len(way.members))]
+        found = learned(pairs, self.rng, like, way.members[0].hints, settings.gain)
         if not found:
             return False
-        beyond = way.inside(composed(found, way.coordinates)).coordinates.on_host()
         drivers = sorted({driver for each in found for driver in each.drivers})
-        u = beyond.inverse(here.position)
-        low, middle, high = np.quantile(u[:, drivers], (0.01, 0.5, 0.99), axis=0)
-        reach = self.way.settings.beyond * u[:, drivers].std(axis=0)
-        u[:, drivers] = np.clip(middle + 2 * (u[:, drivers] - middle), low - reach, high + reach)
-        there = _stored(self._pairs(beyond.forward(u)[0]))
-        both = Pairs(*(np.concatenate(leaves) for leaves in zip(pairs, there, strict=True)))
-        wider = again(both, found)
-        if left(pairs, wider) < 1.2 * left(pairs, found) + 0.02:
-            found = wider
-        self.divergence = left(pairs, found)
-        self.way = way.inside(composed(found, way.coordinates))
+        beyond = way.learned(composed(found, like)).own()
+        blocks = zip(beyond, np.split(here.position, len(way.members)), strict=True)
+        x = [_beyond(*each, drivers, settings.beyond) for each in blocks]
+        there = [_stored(each) for each in particles_of(self._pairs(np.concatenate(x)), len(way.members))]
+        wider = again([one.beside(other) for one, other in zip(pairs, there, strict=True)], found)
+        found = either(left(pairs, wider) < 1.2 * left(pairs, found) + 0.02, wider, found)
+        self.divergence = float(left(pairs, found).mean())
+        self.way = way.learned(composed(found, like))
         self.walk = self.walk._replace(ensemble=Ensemble(*map(jnp.asarray, self.way.entered(here))))
         self.measure()
         return True
 
     def changed(self) -> bool:
         """Whether particles are where the coordinates that there are do not straighten, as they did where learned."""
-        inside = _stored(self.particles()[0])
-        return float(divergence(inside, inside).mean()) > self.way.settings.changed * self.divergence
+        inside = [_stored(each) for each in self.particles()]
+        return float(left(inside, []).mean()) > self.way.settings.changed * self.divergence
+
+    def enough(self) -> float:
+        """The share of members that must have settled: all, in learned coordinates, where steps are cheap."""
+        return 1.0 if self.way.coordinates.layers else self.way.settings.nearly
 
     def _pairs(self, x: np.ndarray) -> Particles:
-        """log π* and its force at positions x."""
+        """log π* and its force at all members' positions x."""
         self.looks += 1
-        return particles_of(self.way.outside().evaluated(x, self.way.plain(len(x))))[0]
+        members = len(self.way.members)
+        chart = in_one([self.way.plain(len(x) // members)] * members)
+        return particles_of(self.way.outside().evaluated(x, chart))[0]
 
     def levels(self) -> np.ndarray:
         """Every member's median of log π*."""
@@ -186,6 +190,15 @@ def _stored(particles: Particles) -> Pairs:
     """Those of particles that are usable, in double precision."""
     usable = np.isfinite(particles.logdensity) & np.isfinite(particles.gradient).all(axis=1)
     return Pairs(*(leaf[usable].astype(np.float64) for leaf in (particles.position, particles.gradient)))
+
+
+def _beyond(coordinates: Coordinates, x: np.ndarray, drivers: list[int], further: float) -> np.ndarray:
+    """Positions with their drivers twice as far out, within so many spreads of most, and all others along with them."""
+    u = coordinates.inverse(x)
+    low, middle, high = np.quantile(u[:, drivers], (0.01, 0.5, 0.99), axis=0)
+    reach = further * u[:, drivers].std(axis=0)
+    u[:, drivers] = np.clip(middle + 2 * (u[:, drivers] - middle), low - reach, high + reach)
+    return coordinates.forward(u)[0]
 
 
 def pilot(
@@ -221,8 +234,8 @@ def pilot(
     deepest, others = max(runner.depth() for runner in runners), sum(runner.depth() for runner in runners)
     others, raced = others - best.depth(), best.depth()
     arrived = settled = np.zeros(len(members), bool)
-    looking, due = bool(way.coordinates.layers), 0
-    while best.made < most and settled.mean() < settings.nearly and not budget.over():
+    looking, due = bool(way.like.layers), 0
+    while best.made < most and settled.mean() < best.enough() and not budget.over():
         before, level = best.particles(), best.levels()
         best.go(modes_of(settings.chunk) if arrived.all() else [TRANSIENT] * settings.chunk, measure=True)
         best.rescue(hopeless(dim), best.rng)
@@ -230,7 +243,7 @@ def pilot(
         if arrived.all():
             trios = zip(before, best.particles(), best.charts, strict=True)
             settled = np.array([_mixed(*trio, settings) for trio in trios])
-            if looking and (settled.all() or best.made >= due):
+            if looking and (settled.mean() >= best.enough() or best.made >= due):
                 known = best.looks > 0
                 if best.changed() and best.learn():
                     settled = settled & known
@@ -245,7 +258,7 @@ def relearned(walked: Walked, key: Array) -> Walked:
     """The same particles in coordinates learned from them, where any are worth having; its cost is that of learning."""
     walker = _Walker(walked.way, walked.walk.ensemble, walked.walk.step, key, Budget())
     walker.charts = walked.charts
-    if walked.way.coordinates.layers:
+    if walked.way.like.layers:
         walker.learn()
     walk = walked.walk._replace(ensemble=walker.walk.ensemble)
     rows = walk.ensemble.position.shape[0]

@@ -20,7 +20,9 @@ from jaxtyping import Array, Float, PyTree
 
 import ergodic as eg
 from ergodic.charts import chart_at
+from ergodic.family import Family
 from ergodic.kernels.coupled import Pairs
+from ergodic.kernels.ensemble import Ensemble
 from ergodic.methods.schedule import GEIParams, run_together
 from ergodic.runtime.drawing import Batch
 from ergodic.sampler import Sampler
@@ -45,13 +47,13 @@ class Planted(eg.GEI):
 
     name: ClassVar[str] = "Planted"
 
-    def _way(self, target: Target, params: GEIParams | None = None) -> Way:
+    def _way(self, target: Target | Family, params: GEIParams | None = None) -> Way:
         assert self.moves_on is not None
         return super()._way(self.moves_on, params)
 
-    def chain(self, target: Target, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
+    def _run(self, target: Target, params: GEIParams, ensemble: Ensemble, key: Array) -> Batch:
         """The chain's draws, with the target's log π*."""
-        batch = super().chain(target, params, position, key)
+        batch = super()._run(target, params, ensemble, key)
         way = super()._way(target, params)
         u = way.coordinates.on_host().inverse(np.asarray(batch.position))
         found = way.evaluated(u, chart_at(params.charts, np.int32(0)))

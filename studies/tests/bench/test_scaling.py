@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ergodic as eg
-from ergodic_studies.bench import family, refinement, scaling
+from ergodic_studies.bench import family, family_targets, refinement, scaling
 from ergodic_studies.bench.scaling_points import Point
 from ergodic_studies.harness.processes import ProcessError
 
@@ -58,13 +58,13 @@ def test_family_benchmark(tmp_path):
 
 def test_a_family_is_measured_against_its_members_alone():
     """b2_max is the largest of seven χ²₁/4,000, for exact draws: above 0.008 one time in 500,000."""
-    row = family.measure(family.folds(3), family.Size(3, 1, 4_000))
+    row = family.measure(family.folds(3), family.Size(3, 1, 4_000), family.folds(3).family)
     assert row["members"] == 3 and row["settled"] >= 2 and row["b2, largest"] < 0.008
-    assert row["times faster"] > 0 and row["alone, depth"] > 1
+    assert row["times faster"] > 0 and row["alone, depth"] > 1 and row["without, depth"] > 1
 
 
 def test_moments_of_logistic_regression_without_data_are_the_priors():
-    moments = family.logistic_moments(np.zeros((3, 2)), np.random.default_rng(0))
+    moments = family_targets.logistic_moments(np.zeros((3, 2)), np.random.default_rng(0))
     np.testing.assert_allclose(moments.expected, 1, atol=0.05)
     np.testing.assert_allclose(moments.variance, 2, atol=0.25)
 

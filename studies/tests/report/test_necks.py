@@ -20,8 +20,8 @@ from ergodic_studies.report.necks import combination, driven, neck_figure, neck_
 def told_of(x, force, names):
     """A chart learned from pairs, with the draws that it is shown on."""
     like = plain(2, len(x), x.shape[1], np.dtype(np.float32))
-    found = learned(Pairs(x, force(x)), np.random.default_rng(1), like)
-    return ToldChart(composed(found, like), names, x, force)
+    found = learned([Pairs(x, force(x))], np.random.default_rng(1), like)
+    return ToldChart(composed(found, like)[0], names, x, force)
 
 
 def funnel(n=1_000, others=4):
