@@ -169,7 +169,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
     def _paced(self, target: Target, key: Array, spent: _Spent) -> GEI:
         """The settings with as many particles as the density's cost affords: one evaluation is timed."""
         particles, budget = self.particles, spent.budget
-        fewest = min(particles, max(self.details.fewest, 4 * target.dim))  # as many can tell directions of their own
+        telling = 4 * target.dim  # as many can tell directions of their own; where all cannot, half do
+        fewest = min(particles, max(self.details.fewest, telling if telling <= particles else particles // 2))
         if fewest < particles and target.density.work.bytes > self.details.heavy:
             particles = fewest
         while True:

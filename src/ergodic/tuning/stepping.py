@@ -115,8 +115,10 @@ class Way(NamedTuple):
 
         position, chart = drawn(), in_one([self.plain(particles)] * len(initials))
         ensemble = self.evaluated(position, chart)
-        low = ~(np.asarray(ensemble.logdensity) >= np.repeat([*floors] or [-np.inf], particles))
-        if not (floors and low.any()):
+        if not floors:
+            return ensemble
+        low = ~(np.asarray(ensemble.logdensity) >= np.repeat(floors, particles))
+        if not low.any():
             return ensemble
         return self.evaluated(np.where(low[:, None], drawn(), position), chart)
 
