@@ -58,7 +58,7 @@ def coupled_chains(seen: Gathered, threshold: float) -> list[Finding]:
         return [*found, Finding("start", "meeting", "inconclusive", words, left, p_value, LONGER)]
     if seeable[vague] > 1:
         words = f"E[{look.names[vague]}] may be off by some {error[vague]:.2g} sd: few pairs met late, far away"
-        return [*found, Finding("start", "meeting", "inconclusive", words, float(error[vague]), None, LONGER)]
+        return [*found, Finding("start", "meeting", "inconclusive", words, left, None, LONGER)]
     words = f"chains from P0 forget each other within {took} passes (all but {left:.1%} of {len(meeting)})"
     return [*found, Finding("start", "meeting", "passed", words, left)]
 

@@ -50,7 +50,7 @@ from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
 from ..tuning.walking import Walked, pilot, prune, relearned, retune
 from .schedule import GEIParams, begun, params_of, params_of_tempered, run, run_in_steps, run_together, template_of
-from .verdicts import biased, failed, rank, remembers, short
+from .verdicts import biased, failed, no_nearer, rank, remembers, short
 
 _PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CENTRES, _CERTIFY = 0, 1, 50, 51, 60, 80, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
@@ -124,7 +124,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             if self.anneal:
                 return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, budget)
             made: list[Sampler] = []
-            limit = 0.0
+            limit, annealed = 0.0, False
             for attempt in range(rounds):
                 finer = bool(made) and failed(made[-1]) and not biased(made[-1])
                 least = 2 * len(found.chosen.step) if made else 0
@@ -146,8 +146,11 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                 if not self.certify or not (failed(sampler) or short(sampler)) or budget.over() or seconds > limit:
                     break
                 _count(sampler, spent)
-                separate = not found.settled[0] or remembers(sampler)
-                if self.anneal is None and len(made) == 1 and failed(sampler) and separate:
+                separate = failed(sampler) and (not found.settled[0] or remembers(sampler))
+                if len(made) > 1:
+                    separate = no_nearer(made[-1], made[-2])
+                if self.anneal is None and separate and len(made) <= 2 and not annealed:
+                    annealed = True
                     other = fitted._tempered(target, found, key, spent)
                     if budget.over():  # it may not have come to its end
                         break

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..runtime.drawing import Kind
 from ..sampler import Sampler
 
+_NEARER, _FEW = 0.75, 0.1
+"""What share of the pairs that were left a longer chain must not leave; fewer than these say nothing."""
+
 
 def failed(sampler: Sampler) -> bool:
     """Whether there is evidence against it; or, for weighted draws, whether they are worth too little to tell."""
@@ -35,3 +38,13 @@ def remembers(sampler: Sampler) -> bool:
     """Whether its certificate has seen chains that live somewhere else than others, and stay there."""
     findings = () if sampler.certificate is None else sampler.certificate.findings
     return any(finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in findings)
+
+
+def no_nearer(longer: Sampler, before: Sampler) -> bool:
+    """Whether pairs of chains that do not meet do not meet in a longer chain either: they live in separate modes."""
+    return _apart(longer) > max(_NEARER * _apart(before), _FEW)
+
+
+def _apart(sampler: Sampler) -> float:
+    findings = () if sampler.certificate is None else sampler.certificate.findings
+    return max((finding.statistic or 0.0 for finding in findings if finding.name == "meeting"), default=0.0)
