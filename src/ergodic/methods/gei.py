@@ -373,7 +373,12 @@ def _seconds(way: Way, ensemble: Ensemble, particles: int) -> float:
 
 
 def _worth(sampler: Sampler, key: Array, spent: _Spent) -> float:
-    """How much of a draw an annealed run is worth: where that is little, a certificate of many is not paid for."""
+    """How much of a draw an annealed run is worth: where that is little, a certificate of many is not paid for.
+
+    Nothing, where a look at so few costs more than all tuning so far.
+    """
+    if _RUNS * sampler.depth > spent.gradients:
+        return 0.0
     runs = sampler.sample(jax.random.fold_in(key, _ANNEAL + 1), _RUNS, weighted=True, chunk=_RUNS, progress=False)
     spent.add(runs.cost.depth, runs.cost.gradients)
     return runs.effective_size() / _RUNS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..runtime.drawing import Kind
 from ..sampler import Sampler
 
-_NEARER, _FEW = 0.75, 0.1
-"""What share of the pairs that were left a longer chain must not leave; fewer than these say nothing."""
+_NEARER, _FEW = 0.75, 0.2
+"""What share of the pairs that were left a longer chain must not leave; shares of pairs below this say nothing."""
 
 
 def failed(sampler: Sampler) -> bool:
@@ -42,7 +42,7 @@ def remembers(sampler: Sampler) -> bool:
 
 def no_nearer(longer: Sampler, before: Sampler) -> bool:
     """Whether pairs of chains that do not meet do not meet in a longer chain either: they live in separate modes."""
-    return _apart(longer) > max(_NEARER * _apart(before), _FEW)
+    return min(_apart(longer), _apart(before)) > _FEW and _apart(longer) > _NEARER * _apart(before)
 
 
 def _apart(sampler: Sampler) -> float:
