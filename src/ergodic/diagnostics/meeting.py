@@ -63,8 +63,22 @@ class Meeting:
         return count / total
 
     def bias(self, look: Moments) -> np.ndarray:
-        """Σ_k f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_T}[f]."""
-        return np.concatenate([np.sum([_difference(look, each) for each in states], axis=0) for states in self.blocks])
+        """Σ_k f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_T}[f].
+
+        As X_k and Y_k have one law, f(X_{K+1}) - f(Y_1) has the same mean over K passes. Its error is larger where
+        pairs meet, and smaller where they stay apart for long. What serves better is taken of both, function by function:
+        the sum plus λ times their difference, which is 0 on average, λ from the other half of the pairs.
+        """
+        every = [np.sum([_difference(look, each) for each in states], axis=0) for states in self.blocks]
+        ends = [look(states[-1].first.position) - look(states[0].second.position) for states in self.blocks]
+        off = np.concatenate(every)
+        apart = np.concatenate(ends) - off
+        weight = np.empty_like(off)
+        for half in (slice(0, None, 2), slice(1, None, 2)):
+            other = slice(1 - (half.start or 0), None, 2)
+            a, b = off[other] - off[other].mean(axis=0), apart[other] - apart[other].mean(axis=0)
+            weight[half] = np.clip(-(a * b).sum(axis=0) / np.maximum((b * b).sum(axis=0), 1e-300), 0, 1)
+        return off + weight * apart
 
     def spread(self, look: Moments) -> np.ndarray:
         """The standard deviation of every function where the first chains are at last, which is nearest to π."""

@@ -82,16 +82,14 @@ def other_starts(joining: Meeting, logdensity: np.ndarray, threshold: float) -> 
 
 
 def _averaged(off: np.ndarray) -> Tested:
-    """Whether means are 0, of rows most of which are exactly 0: those that are not are few, and decide.
+    """Whether means are 0, of columns most of which may be exactly 0: what is not is little then, and decides.
 
-    Where they are fewer than the central limit theorem asks for, the sums must be striking for signs flipped by chance,
+    Where that is less than the central limit theorem asks for, the sum must be striking for signs flipped by chance,
     too (`symmetric`), which holds for any number.
     """
-    late = off[(off != 0).any(axis=1)]
-    tested = average(off)
-    if len(late) >= _FEW or not len(late):
-        return tested
-    return tested._replace(p_value=np.maximum(tested.p_value, symmetric(late).p_value))
+    tested, late = average(off), (off != 0).sum(axis=0)
+    few = (late > 0) & (late < _FEW)
+    return tested._replace(p_value=np.where(few, np.maximum(tested.p_value, symmetric(off).p_value), tested.p_value))
 
 
 def _stalled(left: np.ndarray) -> float:

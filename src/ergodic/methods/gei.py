@@ -212,10 +212,13 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         fine: bool = False,
         floors: Sequence[float] = (),
     ) -> tuple[list[KernelMixture], Walked]:
-        """P0 around the last walk's particles, member by member, and a chain tuned on fresh ones."""
+        """A chain tuned on fresh particles of a P0 around the last walk's, member by member; and P0 around its end.
+
+        The chain's end is nearer to π than its beginning, so a chain that starts there ends nearer still: of what its
+        P0 was off it has forgotten the same share twice.
+        """
         way, rng = found.way, generator(jax.random.fold_in(key, _CENTRES + attempt))
-        pairs = zip(found.centres(rng), found.charts, strict=True)
-        initials = [KernelMixture.around(centres, chart) for centres, chart in pairs]
+        initials = _around(found, rng)
         found = retune(
             way,
             initials,
@@ -240,7 +243,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             said = pruned if family else found
             found = pruned._replace(settled=said.settled, memory=said.memory)
         spent.add(found.depth, found.gradients)
-        return initials, found
+        return initials if family else _around(found, rng), found
 
     def _tempered(self, target: Target, found: Walked, key: Array, spent: _Spent) -> Sampler:
         """The annealed chain, from one wide Gaussian around the particles."""
@@ -363,6 +366,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """Plain facts for the draws' attributes."""
         annealed: dict[str, Fact] = {} if params.schedule.beta is None else {"annealed": True}
         return {"adjusted": True, "steps": self.transitions(params), "depth": self.depth(params), **annealed}
+
+
+def _around(found: Walked, rng: np.random.Generator) -> list[KernelMixture]:
+    """P0 around a walk's particles, member by member."""
+    pairs = zip(found.centres(rng), found.charts, strict=True)
+    return [KernelMixture.around(centres, chart) for centres, chart in pairs]
 
 
 def _seconds(way: Way, ensemble: Ensemble, particles: int) -> float:
