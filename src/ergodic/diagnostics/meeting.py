@@ -66,8 +66,8 @@ class Meeting:
         """Σ_k f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_T}[f].
 
         As X_k and Y_k have one law, f(X_{K+1}) - f(Y_1) has the same mean over K passes. Its error is larger where
-        pairs meet, and smaller where they stay apart for long. Function by function, what serves better is taken of both:
-        the sum plus λ times their difference, which is 0 on average, λ from the other half of the pairs.
+        pairs meet, and smaller where they stay apart for long. Function by function, what serves better of both is
+        taken: the sum plus λ times their difference, which is 0 on average, λ from the other half of the pairs.
         """
         every = [np.sum([_difference(look, each) for each in states], axis=0) for states in self.blocks]
         ends = [look(states[-1].first.position) - look(states[0].second.position) for states in self.blocks]
