@@ -50,7 +50,7 @@ def family(run: Run[Size]) -> Report:
             f"{problem.family.name:10s} {row['seconds a posterior']:.3f} s per posterior, alone "
             f"{row['alone, seconds a posterior']:.2f} s ({row['times faster']:.0f} times)"
         )
-    return Report(results, [_table(results)])
+    return Report(results, _tables(results))
 
 
 def measure(problem: Problem, size: Size, again: Family) -> Figures:
@@ -119,15 +119,21 @@ def uniform_ranks(draws: np.ndarray, behind: np.ndarray) -> float:
     return float(min(1.0, min(p_values) * len(p_values)))
 
 
-def _table(results: dict[str, Figures]) -> Table:
-    def quality(row: Figures, how: str) -> str:
-        if f"{how}ranks, smallest p" in row:
-            return f"ranks uniform: p = {row[how + 'ranks, smallest p']:.2f}"
-        driver = (
-            f"; driver {row[how + 'b2 of the driver, largest']:.1g}" if how + "b2 of the driver, largest" in row else ""
-        )
-        return f"b2 {row[how + 'b2, median']:.1g}, largest {row[how + 'b2, largest']:.1g}{driver}"
+def _tables(results: dict[str, Figures]) -> list[Table]:
+    """What a family costs; and, of those that were fitted without a chart as well, what it gains."""
+    compared = {name: row for name, row in results.items() if "without, depth" in row}
+    return [_table(results), *([_compared(compared)] if compared else [])]
 
+
+def _found(row: Figures, how: str = "") -> str:
+    if f"{how}ranks, smallest p" in row:
+        return f"ranks uniform: p = {row[how + 'ranks, smallest p']:.2f}"
+    largest = row.get(how + "b2 of the driver, largest")
+    driver = "" if largest is None else f"; driver {largest:.1g}"
+    return f"b2 {row[how + 'b2, median']:.1g}, largest {row[how + 'b2, largest']:.1g}{driver}"
+
+
+def _table(results: dict[str, Figures]) -> Table:
     rows = [
         [
             name,
@@ -139,21 +145,38 @@ def _table(results: dict[str, Figures]) -> Table:
             f"{row['alone, seconds a posterior']:.2f} ({row['alone, of it running']:.2f})",
             f"{row['times faster']:.0f}",
             f"{row['seconds for all draws']:.1f}",
-            quality(row, ""),
-            row["without, depth"],
-            f"{row['without, seconds a posterior']:.3f}",
-            quality(row, "without, "),
+            _found(row),
         ]
         for name, row in results.items()
     ]
     columns = ["family", "members", "d", "settled", "depth", "s a posterior", "alone", "times", "s for all draws"]
     return Table.of(
         "One schedule for a family of posteriors",
-        [*columns, "quality", "without a chart: depth", "s a posterior", "quality"],
+        [*columns, "quality"],
         rows,
         "Seconds per posterior to fit, compiling included, and without it in brackets; alone: eg.GEI on a member by "
         "itself in this process, median. b2_max per member, median and largest over members; the driver's, largest.",
     )
+
+
+def _compared(results: dict[str, Figures]) -> Table:
+    rows = [
+        [
+            name,
+            *(value for how in ("", "without, ") for value in _cost(row, how)),
+            _found(row),
+            _found(row, "without, "),
+        ]
+        for name, row in results.items()
+    ]
+    cost = ["depth", "tuning depth", "s a posterior", "s for all draws"]
+    columns = ["family", *cost, *(f"without a chart: {each}" for each in cost), "quality", "without a chart: quality"]
+    return Table.of("With a chart and without", columns, rows, "Seconds per posterior to fit, compiling included.")
+
+
+def _cost(row: Figures, how: str) -> list[str | int | float]:
+    seconds = f"{row[how + 'seconds a posterior']:.3f}", f"{row[how + 'seconds for all draws']:.1f}"
+    return [row[how + "depth"], row[how + "tuning depth"], *seconds]
 
 
 STUDY = Study("family", "bench", PRESETS, family)
