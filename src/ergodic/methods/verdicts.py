@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..runtime.drawing import Kind
 from ..sampler import Sampler
 
-_NEARER, _FEW = 0.75, 0.2
+_NEARER, _FEW = 0.75, 0.15
 """What share of the pairs that were left a longer chain must not leave; shares of pairs below this say nothing."""
 
 
