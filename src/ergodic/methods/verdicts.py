@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..certificate import Finding
 from ..runtime.drawing import Kind
 from ..sampler import Sampler
 
@@ -19,14 +20,12 @@ def failed(sampler: Sampler) -> bool:
 
 def short(sampler: Sampler) -> bool:
     """Whether nothing failed, but other starts than its own have not settled yet: a longer chain would tell."""
-    findings = () if sampler.certificate is None else sampler.certificate.findings
-    return any(finding.group == "start" and finding.verdict == "inconclusive" for finding in findings)
+    return any(finding.group == "start" and finding.verdict == "inconclusive" for finding in _findings(sampler))
 
 
 def biased(sampler: Sampler) -> bool:
     """Whether all that speaks against it is that averages are a little off still: a longer chain mends that."""
-    findings = () if sampler.certificate is None else sampler.certificate.findings
-    return {finding.name for finding in findings if finding.verdict == "failed"} == {"coupled chains"}
+    return {finding.name for finding in _findings(sampler) if finding.verdict == "failed"} == {"coupled chains"}
 
 
 def rank(sampler: Sampler) -> int:
@@ -36,8 +35,9 @@ def rank(sampler: Sampler) -> int:
 
 def remembers(sampler: Sampler) -> bool:
     """Whether its certificate has seen chains that live somewhere else than others, and stay there."""
-    findings = () if sampler.certificate is None else sampler.certificate.findings
-    return any(finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in findings)
+    return any(
+        finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in _findings(sampler)
+    )
 
 
 def no_nearer(longer: Sampler, before: Sampler) -> bool:
@@ -46,5 +46,8 @@ def no_nearer(longer: Sampler, before: Sampler) -> bool:
 
 
 def _apart(sampler: Sampler) -> float:
-    findings = () if sampler.certificate is None else sampler.certificate.findings
-    return max((finding.statistic or 0.0 for finding in findings if finding.name == "meeting"), default=0.0)
+    return max((finding.statistic or 0.0 for finding in _findings(sampler) if finding.name == "meeting"), default=0.0)
+
+
+def _findings(sampler: Sampler) -> tuple[Finding, ...]:
+    return () if sampler.certificate is None else sampler.certificate.findings
