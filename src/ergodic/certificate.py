@@ -82,6 +82,8 @@ class Certificate:
       cost: what certifying cost, the fresh draws included.
       drawing: gradients of the fresh draws alone.
       bound: on the distance between the draws' law and the target; None where there is none.
+      passes: how often the chain should be gone through, as pairs of chains say: 1 where once is enough, 0 where they
+        do not know or there are none.
     """
 
     findings: tuple[Finding, ...]
@@ -90,6 +92,7 @@ class Certificate:
     cost: Cost
     drawing: int
     bound: Bound | None = None
+    passes: int = 0
 
     @property
     def verdict(self) -> str:

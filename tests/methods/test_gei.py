@@ -319,10 +319,14 @@ def test_settings_are_checked(bad):
 
 
 def test_what_has_not_settled_is_not_passed():
-    """A pilot too short to reach a target that is far away, and a chain too short to make up for it."""
-    far = eg.Target(lambda x: -0.5 * jnp.sum((x - 1e4) ** 2), like=jnp.zeros(2), name="far")
-    method = eg.GEI(steps=1, pilot=1, particles=64, anneal=False)
-    sampler = method.fit(far, jax.random.key(0), progress=False)
+    """A pilot too short to find a neck, and a chain that never comes into it, however often it is gone through."""
+
+    def logdensity(x):
+        return -0.5 * (x[0] / 3) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2 * x[0]
+
+    neck = eg.Target(logdensity, like=jnp.zeros(5), name="neck")
+    method = eg.GEI(steps=1, pilot=1, particles=64, anneal=False, chart=False)
+    sampler = method.fit(neck, jax.random.key(0), progress=False)
     assert sampler.certificate.passed is False
     assert any(f.verdict == "failed" and f.words for f in sampler.certificate.findings)
 

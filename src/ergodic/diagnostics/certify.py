@@ -43,7 +43,7 @@ from .evidence import findings as evidence_findings
 from .functions import Functions, Tails
 from .gathering import Gathered, coupled, separate
 from .health import findings as health_findings
-from .meeting_tests import LONGER, MODES, UNSETTLED, coupled_chains, judge, other_starts
+from .meeting_tests import LONGER, MODES, UNSETTLED, coupled_chains, follow_pairs, judge, other_starts, too_short
 from .stein import identities, kernel_discrepancy
 
 TESTS = 8
@@ -109,7 +109,7 @@ def certify(
     seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
     seen.wanted = 0 if distance is None else math.ceil(_TELLING / distance)
     spent = seen.gradients
-    found = _staged(seen, key, wanted, level, budget, allowed)
+    found = _staged(seen, key, wanted, level, budget, allowed, hasty=not free)
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more
@@ -126,7 +126,8 @@ def certify(
     bound = seen.meeting.bound(_CONFIDENCE, seen.following)
     if distance is not None:
         found.append(_distance(bound, distance))
-    return Certificate(tuple(found), looked, level, cost, seen.drawing, bound)
+    passes = -(-seen.passes // seen.meeting.times)
+    return Certificate(tuple(found), looked, level, cost, seen.drawing, bound, passes)
 
 
 def allowance(sampler: Sampler) -> float:
@@ -134,8 +135,14 @@ def allowance(sampler: Sampler) -> float:
     return max(FLOOR, _SHARE * (sampler.cost.run_seconds + sampler.cost.compile_seconds))
 
 
-def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: float) -> list[Finding]:
-    """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent."""
+def _staged(
+    seen: Gathered, key: Array, wanted: int, level: float, budget: Budget, allowed: float, hasty: bool
+) -> list[Finding]:
+    """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent.
+
+    One in haste ends where pairs of chains ask for a longer one, of which there will be another certificate: they are
+    followed before all other tests that cost as much.
+    """
     found: list[Finding] = []
     clock, complete = Stopwatch(), False
     for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
@@ -156,8 +163,13 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
                 for finding in group
             ):
                 return found  # no number of draws, nor any other start, lets a chain pass that is too short
+        if hasty and not whole and (pairing := coupled(seen.sampler)) is not None:
+            follow_pairs(seen, pairing, key)
+            found += too_short(seen, level / 2 / TESTS)
         budget.spend(seen.gradients - so_far)
         complete = whole
+        if hasty and seen.passes > seen.meeting.times:
+            return found
     return found
 
 
@@ -253,7 +265,7 @@ def _going_on(case: _Case) -> list[Finding]:
     if not isinstance(method, Chained) or case.sampler.kind is Kind.WEIGHTED:
         return []
     if (pairing := coupled(case.sampler)) is not None:
-        seen.meet(pairing, case.key)
+        follow_pairs(seen, pairing, case.key)
         seen.look_beyond(pairing, case.key)
         return coupled_chains(seen, case.threshold) + beyond(seen.beyond, seen.names, case.threshold)
     seen.go_on(method, case.key)

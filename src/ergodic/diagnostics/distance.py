@@ -7,8 +7,6 @@ taken, and the longer chain is certified anew, with as many pairs as tell so sma
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 from jaxtyping import Array
@@ -17,6 +15,7 @@ from ..protocols import Coupled
 from ..runtime.budget import Budget
 from ..runtime.drawing import Kind
 from ..sampler import Sampler
+from .lengthening import longer_by
 
 _TRIES = 3
 _KEY = 301
@@ -34,8 +33,7 @@ def nearer(method: Coupled, sampler: Sampler, key: Array, distance: float, budge
             enough = np.flatnonzero(np.asarray(() if bound is None else bound.curve) <= distance)
             times = int(enough[0]) + 1 if len(enough) else 2 if bound is None else len(bound.curve)
             cost = sampler.cost + certificate.cost  # what decided how long it must be is part of tuning
-            longer = method.longer(sampler.params, times)
-            sampler = replace(sampler, params=longer, cost=cost, certificate=None, gathered=None, draws=None)
+            sampler = longer_by(method, sampler, times, cost)
         elif certificate is not None and any(finding.name == "distance" for finding in certificate.findings):
             break
         sampler.certify(jax.random.fold_in(key, _KEY + attempt), budget=budget, distance=distance)

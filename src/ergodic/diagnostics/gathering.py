@@ -57,6 +57,8 @@ class Gathered:
       probe: how they were probed, once they were; ``probed`` is where each length took them.
       again: where the chain took them, going on; ``paths``: where it took other starts.
       meeting: how pairs of chains met, where a method has such; ``joining``: how other starts met the draws.
+      passes: how often a draw should go through the chain, as pairs say; 0 where they do not.
+      lengthened: whether it does so more often already, because they said so; ``once`` are the parameters of one pass.
       beyond: points on lines through the draws.
       wanted: pairs that a distance asks for; ``following`` is what following pairs from P0 cost, in gradients.
       gradients, depth: what all of it cost; ``drawing`` is the draws' part of the gradients.
@@ -64,7 +66,7 @@ class Gathered:
 
     def __init__(self, sampler: Sampler):
         target, dtype = sampler.target, sampler.target.dtype
-        self.sampler, self.stages = sampler, 0
+        self.sampler, self.stages, self.once = sampler, 0, sampler.params
         self.way = Way.on(target, coordinates=sampler.method.coordinates(sampler.params))
         self.inside = self.way.coordinates.on_host()
         self.names = self.inside.names(target.names)
@@ -77,7 +79,8 @@ class Gathered:
         self.again: Moved | None = None
         self.meeting, self.joining = Meeting(), Meeting()
         self.beyond = Beyond(self.inside.drivers(), target.dim)
-        self.wanted = self.following = 0
+        self.wanted = self.following = self.passes = 0
+        self.lengthened = False
         self.paths: dict[str, starts.Followed] = {}
         self.gradients = self.depth = self.drawing = 0
 
@@ -133,21 +136,31 @@ class Gathered:
     def meet(self, method: Coupled, key: Array) -> None:
         """As many pairs of chains as the draws that there are deserve: some of these, and fresh ones from P0."""
         half = self.rows // 2
+        if len(self.meeting) < self.pairs_of(len(self.usable.position)) and self.meeting.times > 1:
+            self.meeting, self.following = Meeting(), 0  # pairs of a longer chain, which are passes of it
         while len(self.meeting) < self.pairs_of(len(self.usable.position)):
             some = jax.random.fold_in(jax.random.fold_in(key, len(self.meeting)), _MEET)
             begun = method.fresh(self.sampler.target, self.sampler.params, generator(some), self.rows)
             fresh = Particles(*(np.asarray(leaf)[:half] for leaf in begun))
-            self.following += self._together(self.meeting, method, fresh, some, 0.0)
+            self.following += self._together(self.meeting, method, fresh, some, 0.0, self.sampler.params)
 
     def join(self, method: Coupled, functions: Functions, key: Array, rng: np.random.Generator) -> None:
         """As many other starts as the draws deserve, coupled with these."""
         each = -(-(self.rows // 2) // len(starts.KINDS))
-        while len(self.joining) < self.pairs_of(len(self.usable.position)):
+        while len(self.joining) < self.pairs_of(len(self.usable.position), 0):
             some = jax.random.fold_in(jax.random.fold_in(key, len(self.joining)), _START)
             begin = starts.starting_points(functions, self.usable.position, each, rng, groups=1)
             u = np.stack([*begin.values()], axis=1).reshape(-1, self.sampler.target.dim)[: self.rows // 2]
             x = self.inside.forward(u.astype(self.usable.position.dtype))[0]
-            self._together(self.joining, method, self._evaluated(x), some, starts.SETTLED)
+            self._together(self.joining, method, self._evaluated(x), some, starts.SETTLED, self.once)
+
+    def of_longer(self, sampler: Sampler, times: int) -> Gathered:
+        """What this says of a sampler whose chain is this one's, so many times: its pairs of chains."""
+        other = Gathered(sampler)
+        other.meeting, other.joining, other.following = self.meeting, self.joining, self.following
+        other.meeting.times *= times
+        other.lengthened, other.once = True, self.once
+        return other
 
     def look_beyond(self, method: Coupled, key: Array) -> None:
         """The lines of the draws that were not looked at yet."""
@@ -163,19 +176,22 @@ class Gathered:
         u, level = self.usable.position, self.usable.logdensity
         self.gradients += self.beyond.add(u, level, lambda u: self._inside(u).logdensity, rng)
 
-    def _together(self, kept: Meeting, method: Coupled, fresh: Particles, key: Array, left: float) -> int:
+    def _together(
+        self, kept: Meeting, method: Coupled, fresh: Particles, key: Array, left: float, params: PyTree
+    ) -> int:
         """Draws and fresh starts pass after pass, until all but a share that may be left have met; in gradients."""
         rows = slice(len(kept), len(kept) + len(fresh.position))
         begin: PyTree = (tuple(leaf[rows] for leaf in self.usable), fresh)
         pairs, states = Pairs.of(Ensemble(*begin[0]), Ensemble(*begin[1])), list[Pairs]()
         while len(states) < PASSES and np.mean(~pairs.met) > left:
             each = jax.random.fold_in(key, len(states))
-            pairs = method.together(self.sampler.target, self.sampler.params, pairs, each)
+            pairs = method.together(self.sampler.target, params, pairs, each)
             states.append(pairs)
         kept.add(states)
-        gradients = len(fresh.position) * (1 + 2 * len(states) * (self.sampler.depth - 1))
+        depth = self.sampler.method.depth(params)
+        gradients = len(fresh.position) * (1 + 2 * len(states) * (depth - 1))
         self.gradients += gradients
-        self.depth = max(self.depth, (1 + len(states)) * self.sampler.depth)
+        self.depth = max(self.depth, self.sampler.depth + len(states) * depth)
         return gradients
 
     def start_elsewhere(self, method: Chained, functions: Functions, key: Array, rng: np.random.Generator) -> None:
@@ -202,9 +218,10 @@ class Gathered:
         """Starts of each kind for n draws, in whole groups."""
         return max(10 * starts.MEMBERS, n // (_STARTS * starts.MEMBERS) * starts.MEMBERS)
 
-    def pairs_of(self, n: int) -> int:
-        """Pairs of chains for n draws."""
-        return min(max(self.rows // 2, n // _PAIRS, self.wanted), n - self.rows // 2)
+    def pairs_of(self, n: int, wanted: int | None = None) -> int:
+        """Pairs of chains for n draws, and as many as are wanted; of a chain made longer by them, as few as may be."""
+        more = 0 if self.lengthened else n // _PAIRS
+        return min(max(self.rows // 2, more, self.wanted if wanted is None else wanted), n - self.rows // 2)
 
     def pace(self) -> float:
         """Seconds per gradient, as drawing has seen them."""

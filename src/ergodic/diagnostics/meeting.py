@@ -33,11 +33,13 @@ class Meeting:
     Attributes:
       blocks: of every block, its pairs (X, Y) after every pass together.
       passes: of every pair, in which pass it met; `PASSES` + 1 where it did not.
+      times: passes that a draw goes through before it is one: 1, or more, where once is not enough.
     """
 
     def __init__(self) -> None:
         self.blocks: list[list[Pairs]] = []
         self.passes = np.zeros(0, int)
+        self.times = 1
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -62,15 +64,18 @@ class Meeting:
             total += len(high)
         return count / total
 
-    def bias(self, look: Moments) -> np.ndarray:
-        """Σ_k f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_T}[f].
+    def bias(self, look: Moments, times: int | None = None) -> np.ndarray:
+        """Σ_{k >= m} f(X_{k+1}) - f(Y_k) of every pair, ``(pairs, functions)``: its mean is E_π[f] - E_{P_mT}[f].
 
-        As X_k and Y_k have one law, f(X_{K+1}) - f(Y_1) has the same mean over K passes. Its error is larger where
-        pairs meet, and smaller where they stay apart for long. Function by function, what serves better of both is
-        taken: the sum plus λ times their difference, which is 0 on average, λ from the other half of the pairs.
+        m is ``times``, or as often as draws go through the chain. As X_k and Y_k have one law, f(X_{K+1}) - f(Y_m) has
+        the same mean over K passes. Its error is larger where pairs meet, and smaller where they stay apart for long.
+        Function by function, what serves better of both is taken: the sum plus λ times their difference, which is 0 on
+        average, λ from the other half of the pairs.
         """
-        every = [np.sum([_difference(look, each) for each in states], axis=0) for states in self.blocks]
-        ends = [look(states[-1].first.position) - look(states[0].second.position) for states in self.blocks]
+        skipped = (self.times if times is None else times) - 1
+        blocks = [states[min(skipped, len(states) - 1) :] for states in self.blocks]  # all have met by the last
+        every = [np.sum([_difference(look, each) for each in states], axis=0) for states in blocks]
+        ends = [look(states[-1].first.position) - look(states[0].second.position) for states in blocks]
         off = np.concatenate(every)
         apart = np.concatenate(ends) - off
         weight = np.empty_like(off)
@@ -88,9 +93,10 @@ class Meeting:
         """TV(P_T, π), P_2T, ..., with upper limits; None where pairs have not met."""
         if not len(self) or (self.passes > PASSES).any():
             return None
-        limits = [limit(self.passes, t, confidence) for t in range(1, PASSES + 1)]
+        after = range(self.times, self.times * PASSES + 1, self.times)
+        limits = [limit(self.passes, t, confidence) for t in after]
         curve = tuple(np.minimum.accumulate(limits).tolist())  # the distance never grows along a chain
-        means = tuple(float(np.maximum(0, self.passes - t).mean()) for t in range(1, PASSES + 1))
+        means = tuple(float(np.maximum(0, self.passes - t).mean()) for t in after)
         return Bound(curve[0], confidence, len(self), curve, means, gradients)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..charts.coordinates import Coordinates, plain
+from ..diagnostics.lengthening import as_asked
 from ..family import Family
 from ..family_sampler import FamilySampler
 from ..initial import DiagonalGaussian, diagonal
@@ -50,35 +51,18 @@ from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
 from ..tuning.walking import Walked, pilot, prune, relearned, retune
 from .schedule import GEIParams, begun, params_of, params_of_tempered, run, run_in_steps, run_together, template_of
-from .verdicts import biased, failed, no_nearer, rank, remembers, short
+from .spending import Spent
+from .verdicts import biased, failed, no_nearer, rank, short
 
 _PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CENTRES, _CERTIFY = 0, 1, 50, 51, 60, 80, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
 
+_LONGER, _APART = 2, 100
+"""How often a chain may be made longer on the word of its pairs; what is between their keys."""
 _LEAST_SECONDS = 10.0
 """Further rounds may begin for as long, however short the first was."""
-_RUNS, _LEAST_WORTH = 512, 0.1
-"""Runs of an annealed chain that are looked at first, and the share of their number that they must be worth."""
-
-
-@dataclass
-class _Spent:
-    """What tuning has cost so far, and since when."""
-
-    clock: Stopwatch
-    budget: Budget
-    depth: int = 0
-    gradients: int = 0
-
-    def add(self, depth: int, gradients: int) -> None:
-        """Count what another part of tuning cost."""
-        self.depth += depth
-        self.gradients += gradients
-        self.budget.spend(gradients)
-
-    def cost(self) -> Cost:
-        """All of it, with the seconds."""
-        return self.clock.cost(self.gradients, self.depth)
+_LEAST_WORTH = 0.1
+"""What an annealed run must be worth, as a share of a draw."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +101,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
     def fit(self, target: Target, key: Array, *, progress: bool | None = None, budget: Budget | None = None) -> Sampler:
         """Tune a chain to the target, and certify it; where the budget ends, or at Ctrl-C, the best so far."""
         budget, rounds = budget or Budget(), self.details.rounds
-        spent = _Spent(Stopwatch(), budget)
+        spent = Spent(Stopwatch(), budget)
         with Progress("tuning", rounds, enabled=progress) as bar, budget.interruptible():
             fitted = self._paced(target, key, spent)
             found = fitted._found(fitted._way(target), key, spent)
             if self.anneal:
-                return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, budget)
+                return fitted._judged(fitted._tempered(target, found, key, spent), key, 0, spent)
             made: list[Sampler] = []
             limit, annealed = 0.0, False
             for attempt in range(rounds):
@@ -138,15 +122,14 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                 record = {name: getattr(found.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
                 record["memory"] = found.memory
                 sampler = Sampler(target, self, params_of(initials[0], found, (), floors), record, spent.cost())
-                made.append(sampler)
-                self._judged(sampler, key, attempt, budget)
+                made.append(sampler := self._judged(sampler, key, attempt, spent))
                 bar.advance()
                 seconds = spent.cost().run_seconds
                 limit = limit or max(self.details.patience * seconds, _LEAST_SECONDS)
                 if not self.certify or not (failed(sampler) or short(sampler)) or budget.over() or seconds > limit:
                     break
-                _count(sampler, spent)
-                separate = failed(sampler) and (not found.settled[0] or remembers(sampler))
+                spent.count(sampler)
+                separate = failed(sampler) and not found.settled[0]
                 if len(made) > 1:
                     separate = no_nearer(made[-1], made[-2])
                 if self.anneal is None and separate and len(made) <= 2 and not annealed:
@@ -154,12 +137,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                     other = fitted._tempered(target, found, key, spent)
                     if budget.over():  # it may not have come to its end
                         break
-                    if _worth(other, key, spent) < _LEAST_WORTH:
+                    if spent.worth(other, key) < _LEAST_WORTH:
                         continue
-                    made.append(self._judged(other, key, rounds, budget))
+                    made.append(self._judged(other, key, rounds, spent))
                     if not failed(other):
                         break
-                    _count(other, spent)
+                    spent.count(other)
         return max(reversed(made), key=rank)  # of those alike, the one tuned longest
 
     def _way(self, target: Target | Family, params: GEIParams | None = None) -> Way:
@@ -169,7 +152,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         inside = plain(layers, telling, target.dim, target.dtype) if params is None else params.coordinates
         return Way.on(target, self.kernel, self.details, inside)
 
-    def _paced(self, target: Target, key: Array, spent: _Spent) -> GEI:
+    def _paced(self, target: Target, key: Array, spent: Spent) -> GEI:
         """The settings with as many particles as the density's cost affords: one evaluation is timed."""
         particles, budget = self.particles, spent.budget
         telling = 4 * target.dim  # as many can tell directions of their own; where all cannot, half do
@@ -190,12 +173,12 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """Tune one schedule to all members. Nothing is certified or annealed: certify the members you doubt."""
         if self.anneal:
             raise ConfigError(f"a family is tuned without annealing, not by {self!r}; fit its members one by one")
-        spent, way = _Spent(Stopwatch(), Budget()), self._way(family)
+        spent, way = Spent(Stopwatch(), Budget()), self._way(family)
         initials, found = self._walked(self._found(way, key, spent), key, spent)
         params = params_of(initials, found, (len(family),))
         return FamilySampler(family, self, params, found.settled, found.memory, spent.cost())
 
-    def _found(self, way: Way, key: Array, spent: _Spent) -> Walked:
+    def _found(self, way: Way, key: Array, spent: Spent) -> Walked:
         """Where the pilot ends."""
         pilot_key, starts = jax.random.fold_in(key, _PILOT), self.starts(way.members[0])
         found = pilot(way, starts, pilot_key, particles=self.particles, most=self.pilot, budget=spent.budget)
@@ -206,7 +189,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         self,
         found: Walked,
         key: Array,
-        spent: _Spent,
+        spent: Spent,
         attempt: int = 0,
         least: int = 0,
         fine: bool = False,
@@ -245,7 +228,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         spent.add(found.depth, found.gradients)
         return initials if family else _around(found, rng), found
 
-    def _tempered(self, target: Target, found: Walked, key: Array, spent: _Spent) -> Sampler:
+    def _tempered(self, target: Target, found: Walked, key: Array, spent: Spent) -> Sampler:
         """The annealed chain, from one wide Gaussian around the particles."""
         position, _ = found.way.left(found.particles()[0].position, np.zeros(()))
         initial = gaussian_around(position, self.details.wider)
@@ -261,10 +244,17 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         record = {name: getattr(way.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
         return Sampler(target, self, params_of_tempered(way), record, Cost(way.gradients, way.depth))
 
-    def _judged(self, sampler: Sampler, key: Array, attempt: int, budget: Budget) -> Sampler:
-        """The sampler with its certificate, as far as the budget goes."""
-        if self.certify:
-            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt), budget=budget)
+    def _judged(self, sampler: Sampler, key: Array, attempt: int, spent: Spent) -> Sampler:
+        """The sampler with its certificate, as far as the budget goes; longer, where its pairs of chains ask for it."""
+        if not self.certify:
+            return sampler
+        sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt), budget=spent.budget)
+        for more in range(1, _LONGER + 1):
+            if spent.budget.over() or (longer := as_asked(self, sampler, spent.cost())) is sampler:
+                break
+            spent.count(sampler)
+            sampler = replace(longer, cost=spent.cost())
+            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt + more * _APART), budget=spent.budget)
         return sampler
 
     def annealed(self, sampler: Sampler, key: Array) -> Sampler:
@@ -379,21 +369,3 @@ def _seconds(way: Way, ensemble: Ensemble, particles: int) -> float:
     watch = Stopwatch()
     jax.device_get(way.evaluated(ensemble.position, way.plain(particles)).logdensity)
     return watch.cost(0, 0).run_seconds
-
-
-def _worth(sampler: Sampler, key: Array, spent: _Spent) -> float:
-    """How much of a draw an annealed run is worth: where that is little, a certificate of many is not paid for.
-
-    Nothing, where a look at so few costs more than all tuning so far.
-    """
-    if _RUNS * sampler.depth > spent.gradients:
-        return 0.0
-    runs = sampler.sample(jax.random.fold_in(key, _ANNEAL + 1), _RUNS, weighted=True, chunk=_RUNS, progress=False)
-    spent.add(runs.cost.depth, runs.cost.gradients)
-    return runs.effective_size() / _RUNS
-
-
-def _count(sampler: Sampler, spent: _Spent) -> None:
-    """A certificate that decides what is done next is part of tuning."""
-    if sampler.certificate is not None:
-        spent.add(sampler.certificate.cost.depth, sampler.certificate.cost.gradients)

@@ -33,13 +33,6 @@ def rank(sampler: Sampler) -> int:
     return 0 if sampler.certificate is None else {True: 2, None: 1, False: 0}[sampler.certificate.passed]
 
 
-def remembers(sampler: Sampler) -> bool:
-    """Whether its certificate has seen chains that live somewhere else than others, and stay there."""
-    return any(
-        finding.name in ("meeting", "other starts") and finding.verdict == "failed" for finding in _findings(sampler)
-    )
-
-
 def no_nearer(longer: Sampler, before: Sampler) -> bool:
     """Whether pairs of chains that do not meet do not meet in a longer chain either: they live in separate modes."""
     return min(_apart(longer), _apart(before)) > _FEW and _apart(longer) > _NEARER * _apart(before)
