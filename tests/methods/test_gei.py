@@ -12,6 +12,7 @@ from scipy import special
 import ergodic as eg
 from ergodic.charts import DenseChart, LowRankChart
 from ergodic.runtime import files, sampler_files
+from ergodic.tuning.greedy_settings import GreedySettings
 from statistics_ergodic import z_of_mean
 
 DRAWS = 10_000
