@@ -123,9 +123,9 @@ def certify(
     went_on = before is not None and spent > 0
     cost = before.cost + cost if went_on and before is not None else cost
     looked = 0 if seen.draws is None else len(seen.draws)
-    bound = seen.meeting.bound(_CONFIDENCE, seen.following)
+    bound = seen.bound(_CONFIDENCE)
     if distance is not None:
-        found.append(_distance(bound, distance))
+        found.append(_distance(seen, bound, distance))
     return Certificate(tuple(found), looked, level, cost, seen.drawing, bound)
 
 
@@ -373,14 +373,17 @@ def _start_finding(
     return Finding("start", name, "failed", f"settles elsewhere: {away}", seen.distance, seen.differs, advice)
 
 
-def _distance(bound: Bound | None, wanted: float) -> Finding:
+def _distance(seen: Gathered, bound: Bound | None, wanted: float) -> Finding:
     """Whether the draws are as near to the target as was asked."""
-    if bound is None:
-        words, reached = "chains have not met, so nothing limits the total variation", 1.0
+    if bound is not None:
+        reached = bound.total_variation
+        words = f"total variation at most {reached:.2g}, where {wanted:.2g} was asked for"
     else:
-        words, reached = (
-            f"total variation at most {bound.total_variation:.2g}, where {wanted:.2g} was asked for",
-            (bound.total_variation),
-        )
+        pairs, reached = f"{len(seen.meeting.which):,} of {len(seen.meeting):,} pairs of chains", 1.0
+        words = f"nothing limits the total variation: {pairs} have not met"
+        if seen.sampler.kind is not Kind.INDEPENDENT:
+            words = (
+                f"nothing limits the total variation of {seen.sampler.drawn(False)} draws: their chains are not coupled"
+            )
     verdict = "passed" if reached <= wanted else "inconclusive"
     return Finding("distance", "distance", verdict, words, reached, None, "" if verdict == "passed" else LONGER)

@@ -183,7 +183,7 @@ def params_of(
     mixture = stacked(initial) if isinstance(initial, list) else initial
     charts = stacked(walked.charts) if members else walked.charts[0]
     chosen, dtype = walked.chosen, mixture.centres.dtype
-    behind = landings(chosen.leapfrogs, walked.way.settings.landing)
+    behind = landings(np.asarray(chosen.leapfrogs), walked.way.settings.landing)
     landing = chosen.step[-2:].max()  # of two steps one is not fine
     schedule = Schedule(
         jnp.asarray(np.insert(chosen.step, behind, landing).astype(dtype)),
