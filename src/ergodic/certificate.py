@@ -54,6 +54,8 @@ class Bound:
       curve: the same limits for chains of T, 2 T, 3 T, ... transitions.
       means: the estimates that they are limits of.
       gradients: what following the pairs cost.
+      wasserstein: limits of W1(P_T, π), W1(P_2T, π), ..., for Euclidean distances of unconstrained positions, whose
+        coordinates are in units of their spread; so for all means of functions that rise by no more than that.
     """
 
     total_variation: float
@@ -62,6 +64,7 @@ class Bound:
     curve: tuple[float, ...]
     means: tuple[float, ...]
     gradients: int
+    wasserstein: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         further = ", ".join(f"{value:.2g}" for value in self.curve[1:4])
@@ -137,7 +140,8 @@ class Certificate:
         findings = tuple(Finding(**finding) for finding in parts["findings"])
         bound = parts.get("bound")
         if bound is not None:
-            bound = Bound(**{**bound, "curve": tuple(bound["curve"]), "means": tuple(bound["means"])})
+            curves = {name: tuple(bound.get(name, ())) for name in ("curve", "means", "wasserstein")}
+            bound = Bound(**{**bound, **curves})
         return Certificate(**{**parts, "findings": findings, "cost": Cost(**parts["cost"]), "bound": bound})
 
     def __repr__(self) -> str:

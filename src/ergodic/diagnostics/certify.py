@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..certificate import Bound, Certificate, Finding
+from ..certificate import Certificate, Finding
 from ..draws import WeightedDraws
 from ..protocols import Annealable, Chained
 from ..runtime.budget import Budget
@@ -39,6 +39,7 @@ from ..sampler import Sampler
 from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
 from . import starts
 from .beyond import beyond
+from .distance import pairs_for, reached
 from .evidence import findings as evidence_findings
 from .functions import Functions, Tails
 from .gathering import Gathered, coupled, separate
@@ -61,8 +62,6 @@ _HASTE = 10.0
 _KERNEL_DRAWS = 1000
 _FORGOTTEN = 1.15
 _CONFIDENCE = 0.95
-_TELLING = 5.6
-"""Pairs times distance: half as many again as where none is late, and the limit is the distance."""
 _SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
 """By which numbers the key is folded for what is not part of a stage."""
 _OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
@@ -107,7 +106,7 @@ def certify(
     allowed = math.inf if free else allowance(sampler)
     budget = Budget() if budget is None else Budget(budget) if isinstance(budget, float) else budget
     seen = sampler.gathered if isinstance(sampler.gathered, Gathered) else Gathered(sampler)
-    seen.wanted = 0 if distance is None else math.ceil(_TELLING / distance)
+    seen.wanted = 0 if distance is None else pairs_for(distance)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed, hasty=not free)
     if evidence:
@@ -123,9 +122,9 @@ def certify(
     went_on = before is not None and spent > 0
     cost = before.cost + cost if went_on and before is not None else cost
     looked = 0 if seen.draws is None else len(seen.draws)
-    bound = seen.meeting.bound(_CONFIDENCE, seen.following)
+    bound = seen.bound(_CONFIDENCE)
     if distance is not None:
-        found.append(_distance(bound, distance))
+        found.append(reached(sampler, bound, distance))
     passes = -(-seen.passes // seen.meeting.times)
     return Certificate(tuple(found), looked, level, cost, seen.drawing, bound, passes)
 
@@ -383,16 +382,3 @@ def _start_finding(
         )
     advice = MODES if remembers else UNSETTLED
     return Finding("start", name, "failed", f"settles elsewhere: {away}", seen.distance, seen.differs, advice)
-
-
-def _distance(bound: Bound | None, wanted: float) -> Finding:
-    """Whether the draws are as near to the target as was asked."""
-    if bound is None:
-        words, reached = "chains have not met, so nothing limits the total variation", 1.0
-    else:
-        words, reached = (
-            f"total variation at most {bound.total_variation:.2g}, where {wanted:.2g} was asked for",
-            (bound.total_variation),
-        )
-    verdict = "passed" if reached <= wanted else "inconclusive"
-    return Finding("distance", "distance", verdict, words, reached, None, "" if verdict == "passed" else LONGER)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ..certificate import Bound
 from ..charts.fitting import identity
 from ..draws import Draws, WeightedDraws
 from ..kernels.coupled import Pairs
@@ -43,7 +45,9 @@ _PAIRS = 8
 """One pair of chains for as many draws, beyond those that the program moves at once."""
 _TOGETHER = 3
 """Passes that pairs take to meet, before it is known."""
-_DRAW, _PICK, _PROBE, _AGAIN, _START, _MEET, _BEYOND = range(7)
+_LATE = 0.1
+"""Pairs that have not met after all passes are run on where they are a smaller share."""
+_DRAW, _PICK, _PROBE, _AGAIN, _START, _MEET, _BEYOND, _LATER = range(8)
 
 
 class Gathered:
@@ -143,6 +147,18 @@ class Gathered:
             begun = method.fresh(self.sampler.target, self.sampler.params, generator(some), self.rows)
             fresh = Particles(*(np.asarray(leaf)[:half] for leaf in begun))
             self.following += self._together(self.meeting, method, fresh, some, 0.0, self.sampler.params)
+        self._run_on(method, key)
+
+    def _run_on(self, method: Coupled, key: Array) -> None:
+        """Late pairs until they meet, as long as that costs less than following all pairs did, where few are late."""
+        late, params = self.meeting, self.once if self.meeting.times > 1 else self.sampler.params
+        half, price, most = self.rows // 2, self.rows * (method.depth(params) - 1), self.following
+        while late.late is not None and len(late.which) < _LATE * len(late) and most > price:
+            some = jax.random.fold_in(jax.random.fold_in(key, len(late.later)), _LATER)
+            late.run_on(partial(method.together, self.sampler.target, params, key=some), half)
+            self.following += price
+            self.gradients += price
+            most -= price
 
     def join(self, method: Coupled, functions: Functions, key: Array, rng: np.random.Generator) -> None:
         """As many other starts as the draws deserve, coupled with these."""
@@ -208,6 +224,10 @@ class Gathered:
             self.paths[name] = both
         self.gradients += len(self.paths) * more * starts.ROUNDS * self.sampler.depth
         self.depth = max(self.depth, (1 + starts.ROUNDS) * self.sampler.depth)
+
+    def bound(self, confidence: float) -> Bound | None:
+        """What pairs of chains say of the distance to the target, with a limit that holds with such a confidence."""
+        return self.meeting.bound(confidence, self.following, lambda u: self.inside.forward(np.asarray(u))[0])
 
     def times(self, method: Chained) -> int:
         """How often the chain goes on: a short one more often."""

@@ -8,23 +8,28 @@ randomness (`kernels/coupled.py`), pass after pass. With p the passes until they
 
 In the second every term of a pair is zero from its meeting on: an unbiased estimate of the bias of the draws
 themselves, whose error is small because what is shared cancels. Where pairs are cut off after K passes it is the
-change over the next K passes of the chain. Both are blind to what neither chain visits.
+change over the next K passes of the chain. Both are blind to what neither chain visits. For the first, pairs that have
+not met are run on (`run_on`), since it holds for none that are cut off.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array
-from scipy import special
 
 from ..certificate import Bound
 from ..kernels.coupled import Pairs
+from . import limits
 
 PASSES = 6
-"""Passes together, at most: what has not met by then has not met."""
+"""Passes together of all pairs, at most: what has not met by then is late, and is run on for the bound alone."""
 _REACH = 8.0
+
+Outside = Callable[[np.ndarray | Array], np.ndarray]
+"""The positions x of some u."""
 
 
 class Meeting:
@@ -32,14 +37,19 @@ class Meeting:
 
     Attributes:
       blocks: of every block, its pairs (X, Y) after every pass together.
-      passes: of every pair, in which pass it met; `PASSES` + 1 where it did not.
+      passes: of every pair, in which pass it met; one more than it went together where it did not.
       times: passes that a draw goes through before it is one: 1, or more, where once is not enough.
+      late: pairs that have not met, and ``which`` they are.
+      later: what late pairs did in further passes.
     """
 
     def __init__(self) -> None:
         self.blocks: list[list[Pairs]] = []
         self.passes = np.zeros(0, int)
         self.times = 1
+        self.late: Pairs | None = None
+        self.which = np.zeros(0, int)
+        self.later: list[tuple[np.ndarray, Pairs]] = []
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -48,7 +58,23 @@ class Meeting:
         """One more block: its pairs after every pass."""
         unmet = np.sum([~state.met for state in states], axis=0)
         self.blocks.append(states)
+        late = np.flatnonzero(~states[-1].met)
+        if len(late):
+            some = states[-1].rows(late)
+            self.late = some if self.late is None else self.late.and_also(some)
+            self.which = np.append(self.which, len(self.passes) + late)
         self.passes = np.concatenate([self.passes, np.where(states[-1].met, 1 + unmet, PASSES + 1)])
+
+    def run_on(self, move: Callable[[Pairs], Pairs], size: int) -> None:
+        """One more pass for late pairs, the first of them: ``move`` takes ``size`` pairs."""
+        assert self.late is not None
+        count = min(size, len(self.which))
+        moved = move(self.late.rows(np.resize(np.arange(count), size))).rows(np.arange(count))
+        which, self.which = self.which[:count], np.append(self.which[:count][~moved.met], self.which[count:])
+        self.later.append((which, moved))
+        self.passes[which] += ~moved.met
+        left = moved.rows(np.flatnonzero(~moved.met)).and_also(self.late.rows(np.arange(count, len(self.late.met))))
+        self.late = left if len(self.which) else None
 
     def unmet(self) -> np.ndarray:
         """The share of pairs that have not met after 1, 2, ... passes."""
@@ -89,15 +115,40 @@ class Meeting:
         """The standard deviation of every function where the first chains are at last, which is nearest to π."""
         return np.concatenate([look(states[-1].first.position) for states in self.blocks]).std(axis=0)
 
-    def bound(self, confidence: float, gradients: int) -> Bound | None:
-        """TV(P_T, π), P_2T, ..., with upper limits; None where pairs have not met."""
-        if not len(self) or (self.passes > PASSES).any():
+    def bound(self, confidence: float, gradients: int, outside: Outside) -> Bound | None:
+        """TV(P_T, π) and W1(P_T, π), of P_2T, ..., with upper limits; None where pairs have not met."""
+        if not len(self) or self.late is not None:
             return None
         after = range(self.times, self.times * PASSES + 1, self.times)
-        limits = [limit(self.passes, t, confidence) for t in after]
-        curve = tuple(np.minimum.accumulate(limits).tolist())  # the distance never grows along a chain
+        near = [limits.total_variation(self.passes, t, confidence) for t in after]
+        curve = tuple(np.minimum.accumulate(near).tolist())  # the distance never grows along a chain
         means = tuple(float(np.maximum(0, self.passes - t).mean()) for t in after)
-        return Bound(curve[0], confidence, len(self), curve, means, gradients)
+        apart, strangers = self._distances(outside)
+        far = [limits.wasserstein(self.passes, apart, min(t, PASSES), confidence, strangers) for t in after]
+        return Bound(curve[0], confidence, len(self), curve, means, gradients, tuple(far))
+
+    def _distances(self, outside: Outside) -> tuple[np.ndarray, float]:
+        """|X_{k+1} - Y_k| after every pass, ``(passes, pairs)``, late ones' further passes as one; and of strangers.
+
+        Coordinates of x are in units of their spread.
+        """
+        first = np.concatenate([outside(states[-1].first.position) for states in self.blocks]).astype(np.float64)
+        low, high = np.quantile(first, (0.16, 0.84), axis=0)
+        spread = np.where(high > low, (high - low) / 2, 1.0)
+
+        def between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+            return np.linalg.norm((one.astype(np.float64) - other.astype(np.float64)) / spread, axis=1)
+
+        apart, at = np.zeros((PASSES + 1, len(self))), 0
+        for states in self.blocks:
+            for k, state in enumerate(states):
+                away = between(*(outside(each.position) for each in state[:2]))
+                apart[k, at : at + len(away)] = np.where(state.met, 0, away)
+            at += len(states[-1].met)
+        for which, moved in self.later:
+            away = between(*(outside(each.position) for each in moved[:2]))
+            np.add.at(apart[PASSES], which, np.where(moved.met, 0, away))
+        return apart, float(between(first, np.roll(first, 1, axis=0)).mean())
 
 
 class Moments(NamedTuple):
@@ -127,19 +178,3 @@ class Moments(NamedTuple):
 def _difference(look: Moments, state: Pairs) -> np.ndarray:
     values = [look(each.position) for each in state[:2]]
     return np.where(state.met[:, None], 0.0, values[0] - values[1])
-
-
-def limit(passes: np.ndarray, t: int, confidence: float) -> float:
-    """An upper limit of E[max(0, p - t)]: how often p is more than t, times how much more it is then.
-
-    Each factor has half of what may go wrong. The first is limited by Clopper and Pearson, so that it holds where
-    hardly any pair, or none, takes so long. For the second, passes after the first one are taken to have a geometric
-    law: the largest mean of one that all pairs which did not meet at once allow.
-    """
-    n, above, wrong = len(passes), int((passes > t).sum()), (1 - confidence) / 2
-    often = 1.0 if above == n else float(special.betaincinv(above + 1, n - above, 1 - wrong))
-    late = passes[passes > 1] - 1
-    if not len(late):  # then at most so many of those that are late would still be
-        return min(1.0, often / (1 - often))
-    rate = float(special.betaincinv(len(late), late.sum() - len(late) + 1, wrong))
-    return min(1.0, often / rate)

@@ -38,6 +38,18 @@ class Pairs(NamedTuple):
         """Pairs that have not met yet."""
         return Pairs(_on_host(first), _on_host(second), np.zeros(len(first.position), bool))
 
+    def rows(self, which: np.ndarray) -> Pairs:
+        """Some of the pairs."""
+        first, second = (Ensemble(*(leaf[which] for leaf in each)) for each in self[:2])
+        return Pairs(first, second, self.met[which])
+
+    def and_also(self, more: Pairs) -> Pairs:
+        """These pairs, and more of them behind."""
+        leaves: PyTree = [
+            [np.concatenate(both) for both in zip(*each, strict=True)] for each in zip(self[:2], more[:2], strict=True)
+        ]
+        return Pairs(Ensemble(*leaves[0]), Ensemble(*leaves[1]), np.append(self.met, more.met))
+
     def joined(self) -> Ensemble:
         """Both in one ensemble, the first in the first half."""
         leaves: PyTree = [np.concatenate(both) for both in zip(self.first, self.second, strict=True)]

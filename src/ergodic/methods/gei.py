@@ -117,7 +117,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                     spent.add(found.depth, found.gradients)
                 floors = found.floors()
                 initials, found = fitted._walked(found, key, spent, attempt, least, finer, floors)
-                if not attempt and self.certify and found.astray() and not budget.over():
+                if not attempt and rounds > 1 and self.certify and found.astray() and not budget.over():
                     continue  # so would draws be: a better P0 first
                 record = {name: getattr(found.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
                 record["memory"] = found.memory

@@ -30,6 +30,8 @@ from ..tuning.stepping import Way
 from ..tuning.tempering import Tempered
 from ..tuning.walking import Walked, stacked
 
+_LEAST_LANDINGS = 2
+
 
 class Schedule(NamedTuple):
     """The T transitions: a step size, a length and one of few charts each."""
@@ -40,7 +42,7 @@ class Schedule(NamedTuple):
     beta: Float[Array, "steps"] | None = None
     """The temperature at which each moves; None where all are at 1 and draws have no weights."""
     varied: Float[Array, "steps"] | None = None
-    """0 for a landing, 1 for the others; None where there is no landing."""
+    """0 for a landing, 1 for the others; None where there are no landings."""
 
 
 class GEIParams(NamedTuple):
@@ -177,16 +179,17 @@ def params_of(
     members: tuple[int, ...],
     floors: Sequence[float] = (),
 ) -> GEIParams:
-    """The schedule that a walk left, with its one chart; of a family, with one per member."""
+    """The schedule that a walk left, and landings, with its one chart; of a family, with one per member."""
     mixture = stacked(initial) if isinstance(initial, list) else initial
     charts = stacked(walked.charts) if members else walked.charts[0]
     chosen, dtype = walked.chosen, mixture.centres.dtype
+    behind = landings(np.asarray(chosen.leapfrogs), walked.way.settings.landing)
     landing = chosen.step[-2:].max()  # of two steps one is not fine
     schedule = Schedule(
-        jnp.asarray(np.append(chosen.step, landing).astype(dtype)),
-        jnp.asarray(np.append(chosen.leapfrogs, 1).astype(np.int32)),
-        jnp.asarray(np.zeros(len(chosen.step) + 1, np.int32)),
-        varied=jnp.asarray(np.append(np.ones(len(chosen.step)), 0).astype(dtype)),
+        jnp.asarray(np.insert(chosen.step, behind, landing).astype(dtype)),
+        jnp.asarray(np.insert(chosen.leapfrogs, behind, 1).astype(np.int32)),
+        jnp.asarray(np.zeros(len(chosen.step) + len(behind), np.int32)),
+        varied=jnp.asarray(np.insert(np.ones(len(chosen.step)), behind, 0).astype(dtype)),
     )
     return GEIParams(
         jax.tree_util.tree_map(jnp.asarray, mixture),
@@ -195,6 +198,16 @@ def params_of(
         walked.way.coordinates,
         jnp.asarray(np.asarray(floors[0], dtype)) if floors else None,
     )
+
+
+def landings(leapfrogs: np.ndarray, share: float) -> np.ndarray:
+    """Behind how many transitions there is a landing: evenly, two at least, the last one behind all of them.
+
+    Each costs one gradient and lets chains meet that are near, which a single one does three times out of four. Chains
+    that come near only now and then, from mode to mode, may not be near again at the end.
+    """
+    count = min(len(leapfrogs), max(_LEAST_LANDINGS, round(share * int(leapfrogs.sum()))))
+    return np.ceil(np.arange(1, count + 1) * len(leapfrogs) / count).astype(int)
 
 
 def params_of_tempered(way: Tempered) -> GEIParams:

@@ -32,6 +32,7 @@ class GreedySettings:
         hundred correlations.
       mixed: a pilot has arrived when a chunk of steps leaves less than this correlation.
       least: steps of a schedule, at least.
+      landing: landings for each gradient of a schedule's other transitions.
       deepest: gradients one after the other in a walk that chooses a schedule, at most.
       raced: steps after which the starts of a pilot are compared.
       nearly: the share of a family's members that must have settled.
@@ -72,6 +73,7 @@ class GreedySettings:
     forgotten: float = 3.8
     mixed: float = 0.5
     least: int = 8
+    landing: float = 0.2
     deepest: int = 2000
     raced: int = 8
     nearly: float = 0.9

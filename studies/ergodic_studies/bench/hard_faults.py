@@ -99,9 +99,10 @@ def _wrong(make: Callable[[Posed], Target], posed: Posed) -> Target:
 
 
 def halved(params: GEIParams) -> GEIParams:
-    """Every other of the transitions left out, so that half of them are left, and the landing."""
-    count = len(params.schedule.step) - 1
-    kept = np.append(np.arange(count % 2, count, 2) if count > 1 else np.zeros(0, int), count)
+    """Every other of the transitions left out, so that half of them are left, and the landings."""
+    landing = np.asarray(params.schedule.varied) == 0
+    others = np.flatnonzero(~landing)
+    kept = np.sort(np.concatenate([others[len(others) % 2 :: 2], np.flatnonzero(landing)]))
     return params._replace(schedule=jax.tree_util.tree_map(lambda leaf: leaf[kept], params.schedule))
 
 

@@ -13,6 +13,7 @@ REPRODUCE = {
 BENCH = {
     "certificate": "bench.calibration:STUDY",
     "certificate-hard": "bench.hard_calibration:STUDY",
+    "bounds": "bench.bounds:STUDY",
     "posteriors": "bench.posteriors:STUDY",
     "models": "bench.models:STUDY",
     "charts": "bench.charts:STUDY",

@@ -37,7 +37,8 @@ def test_a_planted_neck_is_never_entered_and_is_found_beyond_the_draws():
     assert any("draws have x1 <" in finding.words for finding in failed) or failed[0].group == "stein"
 
 
-def test_half_a_schedule_has_half_of_the_transitions_and_the_landing():
+def test_half_a_schedule_has_half_of_the_transitions_and_all_landings():
     sampler = case("", "gaussian", 2).sampler(jax.random.key(1))
     whole, half = sampler.params.schedule, halved(sampler.params).schedule
-    assert len(half.step) == (len(whole.step) - 1) // 2 + 1 and half.varied[-1] == 0 and half.varied[:-1].all()
+    assert half.varied.sum() == whole.varied.sum() // 2 and half.varied[-1] == 0
+    assert (half.varied == 0).sum() == (whole.varied == 0).sum() >= 2
