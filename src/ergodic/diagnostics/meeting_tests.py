@@ -28,7 +28,7 @@ _FEW = 100
 """Pairs that are late, from which on the central limit theorem holds for them."""
 _VAGUE = 0.1, 0.25
 """Standard deviations by which an average of coordinates, or of their squares, may be off without its being seen."""
-_OFTEN, _HALF = 4, 0.5
+_OFTEN, _LEFT = 4, 0.25
 """How often a chain may be gone through, at most; and which share of pairs may not have met by then."""
 _MORE = 3
 """So many times more pairs, at most, where these would tell."""
@@ -90,14 +90,14 @@ def _enough(meeting: Meeting, look: Moments, threshold: float, lengthened: bool)
     """How often a draw should go through the chain, of which it now does so ``meeting.times``; 0: pairs do not say.
 
     As often as it takes until no average is off by more than chance has it, and none by more than may go unseen. A
-    chain that was not made longer before is gone through until half of the pairs have met: what is off by a tenth of a
-    standard deviation is less than so few pairs can see.
+    chain that was not made longer before is gone through until three quarters of the pairs have met: what is off by a
+    tenth of a standard deviation is less than so few pairs can see.
     """
     unmet = meeting.unmet()
     if unmet[-1] > _UNMET:
         return 0
-    half = meeting.times if lengthened else 1 + int(np.argmax(unmet <= _HALF))
-    for times in range(max(meeting.times, half), _OFTEN + 1):
+    least = meeting.times if lengthened else 1 + int(np.argmax(unmet <= _LEFT))
+    for times in range(max(meeting.times, least), _OFTEN + 1):
         found = _bias(meeting, look, times)
         if judge(smallest(found.tested.p_value), threshold) == "passed" and found.seeable.max() <= 1:
             return times
