@@ -15,7 +15,7 @@ _SHOWN = 0.4, 0.1
 
 
 class BoundPanel(NamedTuple):
-    """One target."""
+    """What is drawn of one target: a column of two panels."""
 
     title: str
     truth: float
