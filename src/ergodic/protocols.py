@@ -8,7 +8,7 @@ A method inherits from `Method`, by way of the class that says how its draws com
       Independent     simulate: runs of their own; draw i depends on the key and i alone
         Chained       go_on: P0, then transitions that can also start from given positions
           Hamiltonian speeds: HMC transitions whose step sizes annealing can use
-          Annealable  annealed, elsewhere: its chain can go through temperatures
+          Annealable  elsewhere, otherwise: its chain can go through temperatures
           Coupled     fresh, together, longer: runs of it can be coupled, so that they meet
       Correlated      advance: chains that go on from where tuning left them
       Bidirectional   backward: its annealed chain can be run from π to P0
@@ -278,12 +278,12 @@ class Annealable(Chained):
     """A chain that can go through temperatures from P0 to π, after which its draws carry weights."""
 
     @abstractmethod
-    def annealed(self, sampler: Sampler, key: Array) -> Sampler:
-        """The sampler with a chain through temperatures, for log Z."""
-
-    @abstractmethod
     def elsewhere(self, params: PyTree, shift: float, factor: float) -> PyTree:
         """The annealed chain from another P0: displaced by ``shift`` of its spreads, ``factor`` times as wide."""
+
+    @abstractmethod
+    def otherwise(self, params: PyTree) -> PyTree:
+        """The annealed chain through other temperatures, from the same P0 and in as many."""
 
 
 class Budgeted(Method):

@@ -286,13 +286,6 @@ def test_annealing_that_is_forbidden_is_not_done(three_modes):
     assert sampler.certificate.passed is not True
 
 
-def test_log_z_of_a_plain_sampler_by_annealing_from_its_particles(fits):
-    sampler = fits("gaussian")
-    draws = sampler.method.annealed(sampler, jax.random.key(2)).sample(jax.random.key(3), 4000, weighted=True)
-    value, error = draws.log_z()
-    assert abs(value - sampler.target.truth.log_z) < 4.5 * error < 0.3  # probability of failure 7e-6
-
-
 def test_two_hundred_dimensions_with_a_low_rank_metric(wide):
     """Means and variances: |z| < 5.5 for 402 of them, probability of failure 1.6e-5 where there is no bias."""
     sampler, scale, u = wide

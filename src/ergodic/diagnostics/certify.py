@@ -36,20 +36,21 @@ from ..runtime.noise import generator
 from ..runtime.programs import Stopwatch
 from ..runtime.validation import positive_int
 from ..sampler import Sampler
-from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
+from ..statistics.hypotheses import average, smallest, symmetric
 from . import starts
+from .annealings import ANNEALINGS, annealed_again, other_initials
 from .beyond import beyond
 from .distance import pairs_for, reached
 from .evidence import findings as evidence_findings
 from .functions import Functions, Tails
-from .gathering import Gathered, coupled, separate
+from .gathering import Gathered, coupled
 from .health import findings as health_findings
 from .meeting_tests import LONGER, MODES, UNSETTLED, coupled_chains, follow_pairs, judge, other_starts, too_short
 from .stein import identities, kernel_discrepancy
 
 TESTS = 8
-"""Tests that have a p-value, at most: two each of stein and stationarity, and three starts and their memory, or pairs'
-two, other starts and what lies beyond."""
+"""Tests that have a p-value, at most: two each of stein and stationarity, and three starts and their memory, pairs'
+two, other starts and what lies beyond, or three other annealings and one at other temperatures."""
 LEAST = 1000
 DRAWS = 10_240
 FLOOR = 1.0
@@ -64,7 +65,6 @@ _FORGOTTEN = 1.15
 _CONFIDENCE = 0.95
 _SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
 """By which numbers the key is folded for what is not part of a stage."""
-_OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
 
 
 class _Case(NamedTuple):
@@ -176,7 +176,7 @@ def _affordable(sampler: Sampler, wanted: int, allowed: float) -> int:
     """As many draws as wanted; of draws that come in one stage, as many as what tuning cost says can be paid for."""
     if sampler.kind is Kind.INDEPENDENT or not (sampler.cost.gradients and math.isfinite(allowed)):
         return wanted
-    each = sampler.cost.run_seconds / sampler.cost.gradients * sampler.depth * (1 + len(_OTHER))
+    each = sampler.cost.run_seconds / sampler.cost.gradients * sampler.depth * (1 + ANNEALINGS)
     return int(np.clip(_HASTE * allowed / max(each, 1e-9), min(2 * LEAST, wanted), wanted))
 
 
@@ -309,7 +309,9 @@ def _starts(case: _Case) -> list[Finding]:
         advice = "compare with a method that has one, such as HEI, or with starts of your own"
         return [Finding("start", "start dependence", "inconclusive", words, advice=advice)]
     if isinstance(sampler.method, Annealable) and sampler.kind is Kind.WEIGHTED:
-        return _other_initials(case, sampler.method)
+        key = jax.random.fold_in(case.key, _OTHERS + seen.stages)
+        found = other_initials(seen, sampler.method, case.functions, case.threshold, key)
+        return [*found, *annealed_again(seen, sampler.method, case.functions, case.threshold, key)]
     if (pairing := coupled(sampler)) is not None:
         seen.join(pairing, case.functions, case.key, case.rng)
         return other_starts(seen.joining, seen.usable.logdensity, case.threshold)
@@ -330,37 +332,6 @@ def _starts(case: _Case) -> list[Finding]:
     advice = {"passed": "", "inconclusive": LONGER, "failed": MODES}[verdict]
     found.append(Finding("start", "nested R-hat", verdict, words, rhat, p_value, advice))
     return found
-
-
-def _other_initials(case: _Case, method: Annealable) -> list[Finding]:
-    """Weighted draws, annealed from other P0s: their weights must make up for it."""
-    sampler, seen, half = case.sampler, case.seen, len(case.seen.usable.position) // 2
-    draws = starts.OwnDraws.of(case.functions, seen.usable.position[half:], seen.usable.logdensity[half:])
-    key, found = jax.random.fold_in(case.key, _OTHERS + seen.stages), []
-    for index, (name, (shift, factor)) in enumerate(_OTHER.items()):
-        params = method.elsewhere(sampler.params, shift, factor)
-        other = Sampler(sampler.target, method, params)
-        run_key, pick_key = jax.random.split(jax.random.fold_in(key, index))
-        fresh = other.sample(run_key, 2 * half, weighted=True, progress=False)
-        positions, logdensity = separate(fresh, pick_key)
-        seen.gradients += fresh.cost.gradients
-        name, worth = f"start: {name}", fresh.effective_size() / len(fresh)
-        if len(positions) < 10 * starts.MEMBERS or not np.isfinite(logdensity).all():
-            words = f"its weights are worth {worth:.0%} of its draws: this start says nothing"
-            found.append(Finding("start", name, "inconclusive", words, worth, None, _TEMPERATURES))
-            continue
-        theirs = draws.look(positions, logdensity)
-        means, shapes = two_averages(draws.values, theirs), two_samples(draws.ordered, theirs)
-        p_values = np.minimum(1, 2 * np.minimum(means.p_value, shapes.p_value))
-        p_value, worst = smallest(p_values), int(np.argmin(p_values))
-        verdict = judge(p_value, case.threshold)
-        away = f"{case.functions.names[worst]} is {theirs.mean(axis=0)[worst] - draws.values.mean(axis=0)[worst]:+.2g}"
-        words = "annealed from another P0, it is the same" if verdict == "passed" else f"{away} spreads away from it"
-        found.append(Finding("start", name, verdict, words, worth, p_value, _TEMPERATURES))
-    return found
-
-
-_TEMPERATURES = "more temperatures (eg.HAIS), or a P0 that covers the target: the weights are too uneven"
 
 
 def _start_finding(

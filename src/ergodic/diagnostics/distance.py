@@ -37,18 +37,16 @@ def nearer(method: Coupled, sampler: Sampler, key: Array, distance: float, budge
     best = sampler
     for attempt in range(_TRIES):
         certificate = sampler.certificate
-        if budget.over() or (certificate is not None and certificate.passed is False):
-            break
-        bound = None if certificate is None else certificate.bound
-        if certificate is not None and _at_most(sampler) > distance and sampler.kind is Kind.INDEPENDENT:
-            times = 2 if bound is None else _times(bound, distance)
+        if certificate is not None:
+            near = _at_most(sampler) <= distance or sampler.kind is not Kind.INDEPENDENT
+            if near or budget.over() or certificate.passed is False:
+                break
+            times = 2 if certificate.bound is None else _times(certificate.bound, distance)
             cost = sampler.cost + certificate.cost  # what decided how long it must be is part of tuning
             sampler = longer_by(method, sampler, times, cost)
-        elif _answered(sampler):
-            break
         sampler.certify(jax.random.fold_in(key, _KEY + attempt), budget=budget, distance=distance)
         best = sampler if _at_most(sampler) <= _at_most(best) else best
-    if best.certificate is not None and not _answered(best):  # there was no time for a longer one
+    if best.certificate is not None and not _answered(best):  # it is near enough, or there is no nearer one
         said = reached(best, best.certificate.bound, distance)
         best.certificate = replace(best.certificate, findings=(*best.certificate.findings, said))
     return best

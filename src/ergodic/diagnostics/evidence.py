@@ -1,6 +1,15 @@
-"""log Z and the entropy of a target, by annealed importance sampling along a tuned chain.
+"""log Z and the entropy of a target: from draws of it and of P0, or by annealed importance sampling along a chain.
 
-A tuned chain has what annealing needs and otherwise has to find: a start P0, and step sizes. `evidence` anneals from
+Where a sampler gives independent draws x of π and its P0 = q lies over them, as that of `GEI` does, log Z is what
+makes both sides of an identity agree that holds for any function (bridge sampling; Meng & Wong 1996, the best of them):
+
+    Z = E_q[h π*] / E_π[h q],      h = 1/(π* + Z q)
+
+h π* and h q are bounded, so that no tail of π, nor of q, makes an estimate worthless. Its error is as small as n draws
+of each allow. It rests on the draws: of a mode that these miss it knows nothing.
+
+Otherwise a chain is annealed. A tuned chain has what that needs and otherwise has to find: a start P0, and step sizes.
+`evidence` anneals from
 the chain's P0 to π (`tuning/annealing.py`), one HMC move a temperature with the speeds s = φ2/√φ1 of the chain's T
 transitions, one after the other and again from the first. E[w] = Z whatever the moves, and draws weighted by w are
 draws of π, so that
@@ -22,11 +31,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import optimize, special
 
 from ..certificate import Finding
 from ..initial import DiagonalGaussian
 from ..protocols import Annealable, Hamiltonian
+from ..runtime.drawing import Kind
 from ..runtime.errors import ConfigError
+from ..runtime.noise import generator
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
@@ -64,11 +76,12 @@ class Evidence(NamedTuple):
 def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int | None = None) -> Evidence:
     """Anneal along a tuned chain of HMC transitions, each taken ``rounds`` times; by default as often as it needs.
 
-    ``particles`` are spread evenly over 20 islands. A method that can anneal its own chain (`GEI.annealed`) does so
-    instead, with independent weighted draws.
+    ``particles`` are spread evenly over 20 islands. `GEI` has as many independent draws instead, and as many starts;
+    or, where its chain is annealed, the weights of as many runs.
     """
     if isinstance(sampler.method, Annealable):
-        return _by_weights(sampler, sampler.method, require_key(key), positive_int(particles, "particles"))
+        by = _by_weights if sampler.kind is Kind.WEIGHTED else _by_bridge
+        return by(sampler, sampler.method, require_key(key), positive_int(particles, "particles"))
     params, method = sampler.params, sampler.method
     if not isinstance(method, Hamiltonian):
         raise ConfigError(
@@ -82,11 +95,56 @@ def evidence(sampler: Sampler, key: Array, particles: int = 1000, rounds: int | 
     )[0]
 
 
+def _by_bridge(sampler: Sampler, method: Annealable, key: Array, particles: int) -> Evidence:
+    """From draws, and as many starts of P0; errors by the delta method, one influence per draw and start."""
+    clock, start = Stopwatch(), method.start(sampler.params)
+    assert start is not None
+    draws = sampler.sample(jax.random.fold_in(key, 1), particles, progress=False)
+    begun = start.sample_on_host(generator(jax.random.fold_in(key, 2)), particles)
+    value = draws.logdensity.astype(np.float64)
+    ours = value - np.asarray(start.logdensity(jnp.asarray(draws.unconstrained)))
+    theirs = np.asarray(sampler.target.density.batched(jnp.asarray(begun))[0]).astype(np.float64)
+    theirs = np.where(np.isfinite(theirs), theirs - np.asarray(start.logdensity(jnp.asarray(begun))), -np.inf)
+    log_z, of_draws, of_starts = bridged(ours, theirs)
+    mean = float(value.mean())
+    error, root = float(np.hypot(of_draws.std(ddof=1), of_starts.std(ddof=1))), np.sqrt(particles)
+    influence = of_draws - (value - mean)
+    return Evidence(
+        log_z=log_z,
+        error=error / root,
+        weight_ess=particles / max(1.0, error**2),
+        expected_logdensity=mean,
+        entropy=log_z - mean,
+        entropy_error=float(np.hypot(influence.std(ddof=1), of_starts.std(ddof=1))) / root,
+        acceptance=float(np.mean(draws.trace["acceptance"])),
+        cost=clock.cost(draws.cost.gradients + particles, draws.cost.depth),
+    )
+
+
+def bridged(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """log Z from log π*/q at draws of π and of q, as many of each; and what every draw of either has added to it.
+
+    The best h depends on Z: E[expit(log Z - l) | π] = E[expit(l - log Z) | q], l = log π*/q, whose left side rises with
+    log Z while the right one falls.
+    """
+    if not np.isfinite(theirs).any():
+        raise ConfigError("log π* is finite at no start of P0: nothing bridges it and the draws")
+    low, high = (
+        float(f([np.min(ours), np.min(theirs[np.isfinite(theirs)]), np.max(ours), np.max(theirs)])) for f in (min, max)
+    )
+
+    def apart(log_z: float) -> float:
+        return float(special.expit(log_z - ours).mean() - special.expit(theirs - log_z).mean())
+
+    log_z = float(optimize.brentq(apart, low - 1, high + 1, xtol=1e-9)) if high > low else low
+    at_draws, at_starts = special.expit(log_z - ours), special.expit(theirs - log_z)
+    return log_z, 1 - at_draws / at_draws.mean(), at_starts / at_starts.mean() - 1
+
+
 def _by_weights(sampler: Sampler, method: Annealable, key: Array, particles: int) -> Evidence:
-    """The estimates from independent weighted draws; errors by the delta method, one influence per draw."""
+    """From the weights of an annealed chain's runs; errors by the delta method, one influence per run."""
     clock = Stopwatch()
-    annealed = method.annealed(sampler, jax.random.fold_in(key, 0))
-    draws = annealed.sample(jax.random.fold_in(key, 1), particles, weighted=True, progress=False)
+    draws = sampler.sample(jax.random.fold_in(key, 1), particles, weighted=True, progress=False)
     log_z, error = draws.log_z()
     share = draws.weights * len(draws)
     value = np.where(share > 0, draws.logdensity, 0).astype(np.float64)
@@ -100,7 +158,7 @@ def _by_weights(sampler: Sampler, method: Annealable, key: Array, particles: int
         entropy=log_z - mean,
         entropy_error=float(np.std(influence, ddof=1) / np.sqrt(len(share))),
         acceptance=float(np.mean(draws.trace["acceptance"])),
-        cost=clock.cost(annealed.cost.gradients + draws.cost.gradients, annealed.cost.depth + draws.cost.depth),
+        cost=clock.cost(draws.cost.gradients, draws.cost.depth),
     )
 
 

@@ -12,6 +12,8 @@ some are stuck, that is the rate at which late ones do.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy import special
 
@@ -40,6 +42,8 @@ def wasserstein(passes: np.ndarray, apart: np.ndarray, t: int, confidence: float
     sums = apart[since - 1 :, passes > since].sum(axis=0)
     if len(sums) < 2:
         return total_variation(passes, t, confidence) * strangers
+    if not np.isfinite(sums).all():
+        return math.inf
     above = float(special.ndtri(1 - (1 - confidence) / 2))
     return _often(passes, t, confidence) * float(sums.mean() + above * sums.std(ddof=1) / np.sqrt(len(sums)))
 

@@ -137,7 +137,9 @@ class Meeting:
         spread = np.where(high > low, (high - low) / 2, 1.0)
 
         def between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-            return np.linalg.norm((one.astype(np.float64) - other.astype(np.float64)) / spread, axis=1)
+            with np.errstate(invalid="ignore", over="ignore"):
+                away = np.linalg.norm((one.astype(np.float64) - other.astype(np.float64)) / spread, axis=1)
+            return np.where(np.isnan(away), np.inf, away)
 
         apart, at = np.zeros((PASSES + 1, len(self))), 0
         for states in self.blocks:

@@ -41,7 +41,7 @@ from ..runtime.budget import Budget
 from ..runtime.drawing import Batch, Kind, ahead
 from ..runtime.errors import ConfigError, TargetError
 from ..runtime.noise import generator
-from ..runtime.programs import Cost, Stopwatch
+from ..runtime.programs import Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.validation import Rule
 from ..sampler import Sampler
@@ -50,7 +50,17 @@ from ..tuning.greedy_settings import GreedySettings, details_of
 from ..tuning.stepping import Way
 from ..tuning.tempering import gaussian_around, through_temperatures
 from ..tuning.walking import Walked, pilot, prune, relearned, retune
-from .schedule import GEIParams, begun, params_of, params_of_tempered, run, run_in_steps, run_together, template_of
+from .schedule import (
+    GEIParams,
+    begun,
+    params_of,
+    params_of_tempered,
+    retimed,
+    run,
+    run_in_steps,
+    run_together,
+    template_of,
+)
 from .spending import Spent
 from .verdicts import biased, failed, no_nearer, rank, short
 
@@ -232,17 +242,11 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """The annealed chain, from one wide Gaussian around the particles."""
         position, _ = found.way.left(found.particles()[0].position, np.zeros(()))
         initial = gaussian_around(position, self.details.wider)
-        way = self._through_temperatures(target, initial, jax.random.fold_in(key, _ANNEAL), spent.budget)
-        spent.add(way.cost.depth, way.cost.gradients)
-        return replace(way, cost=spent.cost())
-
-    def _through_temperatures(
-        self, target: Target, initial: KernelMixture, key: Array, budget: Budget | None = None
-    ) -> Sampler:
-        size = {"particles": self.particles}
-        way = through_temperatures(target, self.kernel, self.details, initial, key, budget=budget, **size)
+        size, tempering = {"particles": self.particles}, jax.random.fold_in(key, _ANNEAL)
+        way = through_temperatures(target, self.kernel, self.details, initial, tempering, budget=spent.budget, **size)
+        spent.add(way.depth, way.gradients)
         record = {name: getattr(way.chosen, name) for name in ("step", "leapfrogs", "acceptance")}
-        return Sampler(target, self, params_of_tempered(way), record, Cost(way.gradients, way.depth))
+        return Sampler(target, self, params_of_tempered(way), record, spent.cost())
 
     def _judged(self, sampler: Sampler, key: Array, attempt: int, spent: Spent) -> Sampler:
         """The sampler with its certificate, as far as the budget goes; longer, where its pairs of chains ask for it."""
@@ -257,19 +261,15 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt + more * _APART), budget=spent.budget)
         return sampler
 
-    def annealed(self, sampler: Sampler, key: Array) -> Sampler:
-        """The sampler annealed from P0's centres, for log Z: its draws carry weights."""
-        if sampler.params.schedule.beta is not None:
-            return sampler
-        centres, _ = sampler.params.coordinates.on_host().forward(np.asarray(sampler.params.initial.centres))
-        initial = gaussian_around(centres, self.details.wider)
-        return replace(self._through_temperatures(sampler.target, initial, key), record={})
-
     def elsewhere(self, params: GEIParams, shift: float, factor: float) -> GEIParams:
         """An annealed chain from another P0: displaced by ``shift`` of its spreads, ``factor`` times as wide."""
         initial = params.initial
         away = initial.chart.push(jnp.full((1, initial.centres.shape[1]), shift, initial.centres.dtype))
         return params._replace(initial=KernelMixture(initial.centres + away, initial.chart.times(factor)))
+
+    def otherwise(self, params: GEIParams) -> GEIParams:
+        """An annealed chain with more temperatures at the beginning, and fewer at the end."""
+        return params._replace(schedule=retimed(params.schedule))
 
     def start(self, params: GEIParams) -> KernelMixture | Pushed:
         """P0, around the pilot's particles."""

@@ -31,6 +31,7 @@ from ..tuning.tempering import Tempered
 from ..tuning.walking import Walked, stacked
 
 _LEAST_LANDINGS = 2
+_LATER = 1.5
 
 
 class Schedule(NamedTuple):
@@ -220,6 +221,18 @@ def params_of_tempered(way: Tempered) -> GEIParams:
         jnp.asarray(way.beta, dtype),
     )
     return GEIParams(way.initial, schedule, jax.tree_util.tree_map(jnp.asarray, way.charts))
+
+
+def retimed(schedule: Schedule) -> Schedule:
+    """As many other temperatures, β'(s) = β(s^1.5) for s from 0 to 1, with the steps and charts of the nearest."""
+    assert schedule.beta is not None
+    beta = np.asarray(schedule.beta)
+    rising = int(np.argmax(beta >= 1)) + 1 if (beta >= 1).any() else len(beta)
+    place = (np.arange(1, rising + 1) / rising) ** _LATER * rising
+    other = np.interp(place, np.arange(rising + 1), np.append(0, beta[:rising])).astype(beta.dtype)
+    nearest = np.append(np.clip(np.ceil(place - 1e-6).astype(int) - 1, 0, rising - 1), np.arange(rising, len(beta)))
+    moved: Schedule = jax.tree_util.tree_map(lambda leaf: leaf[nearest], schedule)
+    return moved._replace(beta=jnp.asarray(np.append(other, beta[rising:])))
 
 
 def template_of(target: Target, found: Shapes, members: int | None) -> GEIParams:

@@ -22,7 +22,7 @@ from .bound_targets import known, target_of
 CONFIDENCE = 0.95
 LENGTHS = (1, 2, 3)
 """Passes."""
-_TRACED, _LAW = 8192, 65_536
+_TRACED, _LAW = 16_384, 65_536
 _SURE = 2.33
 """Standard errors: one in a hundred is beyond."""
 _NARROW = 0.5

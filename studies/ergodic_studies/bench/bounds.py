@@ -51,7 +51,7 @@ class Size:
     """Bounds that are held against the truth, of ``few`` pairs each."""
     few: int = 256
     distance: float = 0.05
-    limit: float = 60.0
+    limit: float = 200.0
     """Seconds that a model may take."""
 
 

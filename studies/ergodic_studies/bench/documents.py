@@ -23,6 +23,7 @@ STUDIES = {
     "bnn": "bnn",
     "choices": "network-choices",
     "models": "models",
+    "bounds": "bounds",
     "charts": "charts",
 }
 """Of these, table number i of ``studies/results/FOLDER``, where it was recorded, is called ``"NAME i"``."""

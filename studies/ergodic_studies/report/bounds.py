@@ -10,9 +10,12 @@ from matplotlib.figure import Figure
 
 from .style import COLOURS, INK, SOFT, new_figure, tidy
 
+_SHOWN = 0.4, 0.1
+"""Nats below and above the exact value."""
+
 
 class BoundPanel(NamedTuple):
-    """One target."""
+    """What is drawn of one target: a column of two panels."""
 
     title: str
     truth: float
@@ -56,6 +59,7 @@ def bound_curves(panels: Sequence[BoundPanel], wanted: float) -> Figure:
         for axis in (top, bottom):
             axis.set_xlim(0, last)
             tidy(axis)
+        top.set_ylim(panel.truth - _SHOWN[0], panel.truth + _SHOWN[1])
         if not place:
             top.set_ylabel(r"$E_{p_t}[\log \pi^*]$", fontsize=9)
             bottom.set_ylabel("total variation at most", fontsize=9)

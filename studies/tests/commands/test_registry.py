@@ -57,7 +57,17 @@ def test_help_names_every_study(capsys):
     assert run("reproduce", "nothing") == 2
 
 
-SLOW = ("core", "streaming", "decoder", "l2hmc", "network-choices", "modes", "chart-chains", "certificate-hard")
+SLOW = (
+    "core",
+    "streaming",
+    "decoder",
+    "l2hmc",
+    "network-choices",
+    "modes",
+    "chart-chains",
+    "certificate-hard",
+    "bounds",
+)
 
 
 @pytest.mark.parametrize("name", ["greedy", "settings", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
