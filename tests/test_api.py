@@ -52,7 +52,7 @@ def test_a_failed_write_leaves_the_old_file(gaussian_sampler, saved, monkeypatch
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fails)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(eg.StorageError, match="g.ergodic cannot be written: disk full"):
         gaussian_sampler.save(saved)
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]

@@ -18,6 +18,7 @@ import ergodic as eg
 from ergodic.adapters import streaming, zarr_store
 from ergodic.adapters.streaming import stream, summarise_store
 from ergodic.target import Model
+from processes_ergodic import held_by_another_process
 
 CHUNK, ROWS = 64, 128
 
@@ -221,7 +222,7 @@ def test_another_run_is_not_mixed_in(small, sampler, tmp_path):
     changed = eg.Target(lambda x: -jnp.sum(x**4), like=jnp.zeros(2), name="gaussian", names=("x1", "x2"))
     with pytest.raises(eg.StorageError, match="drawn again, its draws 192 to 199 are others"):
         stream(replace(sampler, target=changed), key, 300, path)
-    with zarr_store.sole_writer(path), pytest.raises(eg.StorageError, match="another run is writing"):
+    with held_by_another_process(path), pytest.raises(eg.StorageError, match="another run is writing"):
         stream(sampler, key, 300, path)
     assert contents(tmp_path) == before
     stream(sampler, jax.random.key(2), 100, path, overwrite=True)

@@ -39,11 +39,12 @@ from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.resampling import Blocks
 from ..runtime.validation import positive_int
+from ..runtime.writing import sole_writer
 from ..sampler import Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
 from .files import datasets, file_name, inference_data
-from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sole_writer, sweep
+from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sweep
 
 if TYPE_CHECKING:
     from xarray import Variable

@@ -55,6 +55,7 @@ def train(
     from ..runtime.errors import ConfigError
     from ..runtime.files import require_writable, write_atomically
     from ..runtime.validation import positive_float
+    from ..runtime.writing import sole_writer
 
     if method != "HEI" and (steps or leapfrogs):
         raise ConfigError(f"--steps and --leapfrogs are of HEI's chain from the prior; '{method}' has its own")
@@ -68,7 +69,7 @@ def train(
         raise ConfigError(f"{out} is of a run with other settings ({_model(out)}); give another --out")
     write_atomically(out / "model.json", (json.dumps(model, indent=1) + "\n").encode())
     try:
-        with console.status("compiling") as status:
+        with sole_writer(out / "checkpoint"), console.status("compiling") as status:
             images = load(data)
             trained = run(
                 images.train,

@@ -23,6 +23,7 @@ from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost
 from ..runtime.sampler_files import read
 from ..runtime.validation import positive_int
+from ..runtime.writing import sole_writer
 from ..sampler import Sampler
 from .console import Dim, Seed, key_of, say, warn
 
@@ -62,7 +63,7 @@ def sample(
             raise ConfigError(f"{out} is there already; name another file, or --overwrite it")
         if out.suffix == ".zarr":
             say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
-        with warnings.catch_warnings():
+        with sole_writer(out), warnings.catch_warnings():
             warnings.simplefilter("ignore", DrawsWarning)  # said below
             draws = sampler.sample(key_of(seed), n, weighted=weighted)
             write_draws(draws, out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import jax
@@ -12,38 +11,25 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .errors import StorageError
+from .writing import real_path, replacing, require_file_name
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all: to a temporary neighbour, flushed to disk, then renamed."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Write a file whole or not at all; its folder is made where it is missing."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a file that cannot be written, before any work is done for it."""
     path = Path(path)
-    if path.is_dir():
-        raise StorageError(f"{path} is a directory; give a file name")
-    folder = path.absolute().parent
+    require_file_name(path)
+    folder = real_path(path).parent
     while not folder.exists():
         folder = folder.parent
-    if (
-        not folder.is_dir()
-        or not os.access(folder, os.W_OK | os.X_OK)
-        or (path.exists() and not os.access(path, os.W_OK))
-    ):
+    if not folder.is_dir():
+        raise StorageError(f"{path} cannot be written: {folder} is a file, not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise StorageError(f"{path} cannot be written: no permission in {folder}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
