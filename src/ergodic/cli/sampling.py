@@ -115,14 +115,24 @@ def _certificate(sampler: Sampler, file: Path) -> str:
 
 
 def open_sampler(file: Path, model: str | None, dim: int | None) -> Sampler:
-    """Open a saved sampler, whose target is found where it was, or where MODEL says."""
+    """Open a saved sampler, for the target that MODEL names, or that it was fitted to where the user has named that.
+
+    Where MODEL is of another text than what was certified, there is no certificate.
+    """
     source = read(file)[0]["source"]
     if model is not None:
-        target, _ = resolve(model, dim)
+        target, now = resolve(model, dim)
     elif "network" in source:  # the rows that it was fitted to are in the file
-        target = target_in(file)
+        target, now = target_in(file), source
     else:
-        target, warning = resolve_source(source, file.absolute().parent)
-        if warning:
-            warn(warning)
-    return load(file, target)
+        target, now = resolve_source(source), source
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DrawsWarning)
+        sampler = load(file, target)
+    for said in caught:
+        warn(str(said.message))
+    if now.get("sha256") != source.get("sha256") and sampler.certificate is not None:
+        warn(f"{file} has no certificate for {model}, whose text is not the one that was certified; certify it again")
+        sampler.certificate = None
+    sampler.source = now
+    return sampler
