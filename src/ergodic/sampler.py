@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ._version import __version__
-from .certificate import Certificate
+from .certificate import Certificate, Witness
 from .charts.coordinates import Coordinates
 from .charts.telling import ToldChart
 from .draws import Draws, WeightedDraws, stated
@@ -254,6 +254,9 @@ def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None 
     arrays |= {f"extra/{name}": np.asarray(array) for name, array in sampler.extra.items()}
     if sampler.draws is not None:
         arrays |= {f"draws/{name}": column[:_KEPT] for name, column in columns_of(sampler.draws).items()}
+    if sampler.certificate is not None:
+        draws = None if sampler.draws is None else sampler.draws.unconstrained
+        arrays |= {f"about/{name}": leaf for name, leaf in Witness.of(sampler.target, draws)._asdict().items()}
     header = {
         "method": sampler.method.name,
         "config": sampler.method.settings(),
