@@ -101,6 +101,14 @@ def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, m
     code, out, _ = run(capsys, *command, "600")
     assert code == 0 and "500 were there already, 100 more" in out
     assert "600 draws already" in fails(capsys, *command, "10")
+    assert run(capsys, "verify", store)[1] == f"{store} is sound: 600 draws, and no file is damaged\n"
+    (store / "posterior" / "x" / "0.1.0").write_bytes(b"")
+    assert "x/0.1.0: does not have its checksum" in fails(capsys, "verify", store)
+    code, out, _ = run(capsys, "verify", store, "--sampler", file)
+    assert code == 0 and "x/0.1.0" in out and "it was drawn again" in out and "is sound" in out
+    (store / "posterior" / "x" / "0.1.0").unlink()
+    code, out, err = run(capsys, *command, "600")
+    assert code == 0 and "x/0.1.0: is missing; it was drawn again" in err and out.splitlines()[2:4] != []
     assert "seed 1 (here 2)" in fails(capsys, *command, "700", "--seed", "2")
     code, out, _ = run(capsys, *command, "10", "--seed", "2", "--overwrite")
     assert code == 0 and "10 independent draws" in out

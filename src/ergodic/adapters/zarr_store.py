@@ -13,13 +13,14 @@ not on when, nor on how many runs it took.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,21 +57,24 @@ class Store:
         self._work = work_folder(path)
         self._written: dict[str, bytes] = {}
 
-    def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int) -> None:
-        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw."""
+    def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int, *, again: bool = False) -> None:
+        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw.
+
+        What does not grow is written with the first draws, and when it is to be written ``again``.
+        """
         new = not self._path.exists()
         root = self._work / "new" if new else self._path
         folders = {root}
         for name, array in self._arrays.items():
             values, at = (array.values, 0) if array.values is not None else (self._padded(array, columns[name]), part)
-            if values.size and (new or array.values is None):
+            if values.size and (new or again or array.values is None):
                 file = root / name / (".".join(str(at if dim == "draw" else 0) for dim in array.dims) or "0")
                 self._place(file, _encode(values))
                 folders.add(file.parent)
         documents = self._documents(n)
-        everything = {"zarr_consolidated_format": 1, "metadata": documents}
+        everything = {"zarr_consolidated_format": 1, "metadata": documents, "sha256": _digest(documents)}
         for name, document in (*documents.items(), (COMMIT, everything)):
-            data = json.dumps(document, indent=1, sort_keys=True).encode()
+            data = _text(document)
             if name == COMMIT:
                 for folder in folders:
                     flush(folder)
@@ -126,18 +130,52 @@ class Store:
         os.replace(temporary, file)
 
 
+def checked_metadata(path: Path) -> dict[str, Any]:
+    """All metadata of a store, by file, as the list of its contents has them; an error where that is damaged."""
+    nothing = f"{path} is not a store of streamed draws; name another file, or --overwrite it"
+    try:
+        document = json.loads((path / COMMIT).read_text())
+        metadata = dict(document["metadata"])
+        attributes, length = metadata[".zattrs"], metadata["posterior/draw/.zarray"]["shape"][0]
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise StorageError(nothing) from error
+    if document.get("sha256", found := _digest(metadata)) != found:
+        raise StorageError(f"{path} is damaged: {COMMIT} does not have the checksum that it was written with")
+    if type(length) is not int or not isinstance(attributes, dict):
+        raise StorageError(nothing)
+    return metadata
+
+
 def read_metadata(path: Path) -> tuple[dict[str, int | float | str], int]:
     """A store's attributes and how many draws are in it."""
-    try:
-        metadata = json.loads((path / COMMIT).read_text())["metadata"]
-        return metadata[".zattrs"], int(metadata["posterior/draw/.zarray"]["shape"][0])
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise StorageError(f"{path} is not a store of streamed draws; name another file, or --overwrite it") from error
+    metadata = checked_metadata(path)
+    return metadata[".zattrs"], metadata["posterior/draw/.zarray"]["shape"][0]
+
+
+def unlisted(path: Path) -> dict[str, bytes]:
+    """Metadata files that are not as the list of contents has them, and what should be in them."""
+    found = {}
+    for name, document in checked_metadata(path).items():
+        try:
+            same = (path / name).read_bytes() == _text(document)
+        except OSError:
+            same = False
+        if not same:
+            found[name] = _text(document)
+    return found
+
+
+def _text(document: object) -> bytes:
+    return json.dumps(document, indent=1, sort_keys=True).encode()
+
+
+def _digest(documents: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(documents, sort_keys=True).encode()).hexdigest()
 
 
 def sweep(path: Path) -> None:
     """Remove what a growth that was interrupted left in a store: one file past the end of each array."""
-    metadata = json.loads((path / COMMIT).read_text())["metadata"]
+    metadata = checked_metadata(path)
     for name, document in metadata.items():
         folder, _, file = name.rpartition("/")
         dims = metadata[f"{folder}/.zattrs"]["_ARRAY_DIMENSIONS"] if file == ".zarray" else ()

@@ -13,7 +13,7 @@ from ..runtime.data_files import cache_folder
 from ..runtime.errors import ErgodicError
 from ..runtime.extras import explained
 from ..runtime.programs import keep_programs
-from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling
+from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling, verifying
 from .console import say
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command()(checking.check)
 app.command()(fitting.fit)
 app.command()(sampling.sample)
 app.command()(certificates.certify)
+app.command()(verifying.verify)
 app.add_typer(models_of_images, name="generative")
 models_of_images.command()(generative.train)
 models_of_images.command()(generative.judge)

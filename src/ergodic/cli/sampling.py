@@ -76,12 +76,14 @@ def sample(
 
 def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool) -> None:
     try:
-        before, some, cost = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite)
+        before, some, cost, mended = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite)
     except KeyboardInterrupt:
         if out.exists():
             warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")
         raise
-    if some is None:
+    for damage in mended:
+        warn(f"{out}/{damage}; it was drawn again")
+    if some is None or n == before:
         say(f"{out} is complete: it has these {n:,} draws of '{sampler.target.name}' already")
     else:
         after = f": {before:,} were there already, {n - before:,} more" if before else ""
