@@ -67,6 +67,7 @@ def fit(
         raise ConfigError(
             f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
         )
+    _require_precision(target.dtype)
     method = GEI() if method is None else method
     if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
@@ -81,6 +82,12 @@ def fit(
     if not isinstance(method, Budgeted):
         raise ConfigError(f"{method.name} keeps no budget: leave out max_seconds and max_gradients, or use eg.GEI()")
     return method.fit(target, require_key(key), progress=progress, budget=_budget(max_seconds, max_gradients))
+
+
+def _require_precision(dtype: np.dtype) -> None:
+    """Refuse positions of half precision: log π* needs differences of less than a nat."""
+    if dtype.itemsize < 4:
+        raise ConfigError(f"positions must be float32 or float64, not {dtype}: declare `like` as one of them")
 
 
 def _within(
@@ -109,6 +116,7 @@ def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | 
         members you doubt.
     """
     family = targets if isinstance(targets, Family) else Family.of(targets)
+    _require_precision(family[0].dtype)
     if method is None:
         method = GEI(particles=max(128, -(-512 // len(family)), min(4 * family.dim, 1024)), certify=False)
     if not isinstance(method, Familial):

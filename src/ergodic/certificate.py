@@ -6,8 +6,10 @@ one (`diagnostics/certify.py` does the work), a sampler's file keeps it.
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -148,13 +150,11 @@ class Certificate:
         bound = parts.get("bound")
         if bound is not None:
             bound = record(Bound, bound, "a bound")
-        plain = {"draws": "int", "level": "float", "drawing": "int"}
-        rest = {name: value for name, value in parts.items() if name not in ("findings", "cost", "bound")}
-        made: dict[str, Any] = record(dict, rest, "a certificate", plain)
         cost = record(Cost, parts.get("cost"), "a certificate's cost")
-        if set(made) != set(plain):
-            raise ConfigError(f"a certificate must have {', '.join(plain)}")
-        return Certificate(findings, made["draws"], made["level"], cost, made["drawing"], bound)
+        made: dict[str, Any] = {"findings": findings, "cost": cost, "bound": bound}
+        types = {name: kind for name, kind in inspect.get_annotations(Certificate).items() if name not in made}
+        rest = {name: value for name, value in parts.items() if name not in made}
+        return record(partial(Certificate, **made), rest, "a certificate", types)
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict}: {sum(f.verdict == 'passed' for f in self.findings)} tests passed of " + (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib.metadata import entry_points
 from typing import Annotated, cast
@@ -87,6 +88,9 @@ def options(
 def main(argv: list[str] | None = None) -> None:
     """Entry point: run a command; print an error as one line unless --debug is given."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may have no π
     debug = "--debug" in words
     try:
         try:

@@ -69,7 +69,7 @@ def configure(method: type[Method], settings: list[str]) -> Method:
             raise ConfigError(f"--set {setting}: use name=value with one of {', '.join(sorted(known))}")
         try:
             value = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             value = _WORDS.get(text, text)
         chosen[name] = tuple(value) if isinstance(value, list) else value
     return method(**chosen)

@@ -63,7 +63,7 @@ _FORGOTTEN = 1.15
 _CONFIDENCE = 0.95
 _TELLING = 5.6
 """Pairs times distance: half as many again as where none is late, and the limit is the distance."""
-_SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
+_SPLIT, _EVIDENCE, _OTHERS, _EDGES = 1 << 20, 1 << 21, 1 << 22, 1 << 23
 """By which numbers the key is folded for what is not part of a stage."""
 _OTHER = {"inflated": (0.0, 1.5), "displaced +": (0.5, 1.2), "displaced -": (-0.5, 1.2)}
 
@@ -110,6 +110,7 @@ def certify(
     seen.wanted = 0 if distance is None else math.ceil(_TELLING / distance)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed)
+    found = [*seen.edges(found, jax.random.fold_in(key, _EDGES)), *found]
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more

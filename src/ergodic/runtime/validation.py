@@ -129,7 +129,8 @@ def record(kind: Callable[..., T], parts: object, what: str, types: Mapping[str,
         if not _KNOWN[str(types[name])](value):
             raise ConfigError(f"{what} has a {name} that is no {types[name]}: {value!r:.40}")
     try:
-        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in parts.items()})
+        listed = {name: tuple(parts[name]) for name in parts if str(types[name]).startswith("tuple")}
+        return kind(**{**parts, **listed})
     except TypeError as error:
         raise ConfigError(f"{what} is incomplete: {error}") from error
 
@@ -144,6 +145,7 @@ _KNOWN: Mapping[str, Callable[[object], bool]] = {
     "int": _is(int),
     "float": _is(int, float),
     "float | None": _is(int, float, type(None)),
+    "list": _is(list),
     "dict": _is(dict),
     "dict | None": _is(dict, type(None)),
     "tuple[float, ...]": lambda value: isinstance(value, list | tuple) and all(map(_is(int, float), value)),
