@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,9 @@ import pytest
 from safetensors.numpy import save as to_bytes
 
 import ergodic as eg
-from ergodic.runtime import files, sampler_files
+from ergodic.certificate import Bound, Certificate, Finding
+from ergodic.runtime import sampler_files
+from ergodic.runtime.programs import Cost
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def test_a_failed_write_leaves_the_old_file(gaussian_sampler, saved, monkeypatch
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fails)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(eg.StorageError, match=r"g\.ergodic cannot be written: disk full"):
         gaussian_sampler.save(saved)
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
@@ -77,7 +80,7 @@ def test_a_flipped_byte_in_the_arrays_is_noticed(saved, gaussian_sampler):
 def _rewrite(path, change):
     header, arrays = sampler_files.read(path)
     change(header, arrays)
-    path.write_bytes(to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
+    sampler_files.write(path, header, arrays)
 
 
 def test_foreign_files_are_named_as_such(tmp_path, gaussian_sampler):
@@ -92,10 +95,13 @@ def test_foreign_files_are_named_as_such(tmp_path, gaussian_sampler):
     with pytest.raises(eg.StorageError, match="not one that ergodic wrote"):
         eg.load(path, target)
     path.write_bytes(to_bytes({"w": np.zeros(3)}, metadata={"ergodic": "{broken"}))
-    with pytest.raises(eg.StorageError, match="header cannot be read"):
+    with pytest.raises(eg.StorageError, match="header is damaged: it is not JSON"):
+        eg.load(path, target)
+    path.write_bytes(to_bytes({"w": np.zeros(3)}, metadata={"ergodic": "[" * 100_000}))
+    with pytest.raises(eg.StorageError, match="header is damaged: it is not JSON"):
         eg.load(path, target)
     path.write_bytes(to_bytes({"w": np.zeros(3)}, metadata={"ergodic": json.dumps({"schema": 1})}))
-    with pytest.raises(eg.StorageError, match="header has no"):
+    with pytest.raises(eg.StorageError, match="header has no config"):
         eg.load(path, target)
 
 
@@ -117,7 +123,6 @@ def test_unknown_methods_and_settings_are_named(saved, gaussian_sampler):
 def test_a_missing_or_misshapen_array_is_named(saved, gaussian_sampler):
     def drop(header, arrays):
         del arrays["params/initial/mean"]
-        header["sha256"] = files.digest(arrays)
 
     original = saved.read_bytes()
     _rewrite(saved, drop)
@@ -126,7 +131,6 @@ def test_a_missing_or_misshapen_array_is_named(saved, gaussian_sampler):
 
     def reshape(header, arrays):
         arrays["params/transitions/log_step"] = np.zeros((3, 2), np.float32)
-        header["sha256"] = files.digest(arrays)
 
     saved.write_bytes(original)
     _rewrite(saved, reshape)
@@ -144,3 +148,84 @@ def test_a_target_of_another_shape_is_refused(saved):
         eg.load(saved, eg.Target(normal, like={"a": 0.0, "b": 0.0}))
     with pytest.raises(eg.StorageError, match="dtype"):
         eg.load(saved, eg.Target(normal, like=jnp.zeros(2, jnp.bfloat16)))
+
+
+@pytest.fixture
+def certified(gaussian_sampler, saved):
+    """A file with a certificate that says passed."""
+    findings = (Finding("health", "finite values", "passed", "all finite", 0.0),)
+    kept = Certificate(findings, 2_000, 0.02, Cost(5, 1), 5, Bound(0.01, 0.95, 256, (0.01, 0.001), (0.0, 0.0), 7))
+    draws = gaussian_sampler.sample(jax.random.key(1), 100)
+    replace(gaussian_sampler, certificate=kept, draws=draws).save(saved)
+    assert eg.load(saved, gaussian_sampler.target).certificate == kept
+    return saved
+
+
+def test_no_flipped_bit_of_a_file_is_read(certified):
+    """Of the header, of what safetensors says of the arrays, and of their bytes."""
+    data = certified.read_bytes()
+    for bit in np.random.default_rng(0).choice(8 * len(data), 300, replace=False).tolist() + list(range(64, 464)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        certified.write_bytes(flipped)
+        with pytest.raises(eg.StorageError):
+            sampler_files.read(certified)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"certificate": {"findings": []}},
+        {"certificate": {"findings": [{"group": "a", "name": "b", "verdict": "splendid", "words": "c"}]}},
+        {"certificate": {"findings": [{"group": "a"}]}},
+        {"certificate": {"findings": 3}},
+        {"certificate": {"findings": [{"group": "a", "name": "b", "verdict": "passed", "words": "c"}], "draws": "9"}},
+        {"certificate": []},
+        {"cost": {"gradients": "many"}},
+        {"cost": {"wings": 2}},
+        {"target": {"dim": 10**9}},
+        {"target": {}},
+        {"members": 10**12},
+        {"method": 3},
+        {"config": []},
+        {"config": {"steps": "[" * 100}},
+        {"source": None},
+        {"schema": True},
+    ],
+)
+def test_a_crafted_header_is_refused(certified, gaussian_sampler, change):
+    """Its checksum is right, what it says is not."""
+    header, arrays = sampler_files.read(certified)
+    sampler_files.write(certified, header | change, arrays)
+    with pytest.raises(eg.StorageError):
+        eg.load(certified, gaussian_sampler.target)
+
+
+def test_a_certificate_without_findings_says_nothing():
+    assert Certificate((), 0, 0.02, Cost(), 0).passed is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        eg.targets.get("banana").density,
+        lambda x: eg.targets.get("gaussian").density(x + 0.05),
+        lambda x: eg.targets.get("gaussian").density(x) + jnp.where(x[0] > 0, 0.1, 0.0),
+        lambda x: jnp.full((), jnp.nan),
+    ],
+)
+def test_a_certificate_of_another_density_is_not_read(certified, other):
+    """Of the same shape and name: what it was made for is in the file, at a few of its draws."""
+    with pytest.warns(eg.DrawsWarning, match=r"no certificate for 'gaussian': it was made for another log-density"):
+        sampler = eg.load(certified, eg.Target(other, like=jnp.zeros(2), name="gaussian", names=("x1", "x2")))
+    assert sampler.certificate is None and sampler.draws is None
+
+
+def test_rounding_and_a_new_target_of_the_same_density_keep_the_certificate(certified):
+    same = eg.targets.get("gaussian").density
+    target = eg.Target(lambda x: (1 + 2e-6) * same(x), like=jnp.zeros(2), name="mine")
+    assert eg.load(certified, target).certificate.passed
+    header, arrays = sampler_files.read(certified)
+    sampler_files.write(certified, header, {k: v for k, v in arrays.items() if not k.startswith("about/")})
+    with pytest.warns(eg.DrawsWarning, match="no certificate"):
+        assert eg.load(certified, target).certificate is None

@@ -1,12 +1,9 @@
 """Families in coordinates that they learn: necks whose drivers are the family's and whose curves are each member's."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import save as to_bytes
 
 import ergodic as eg
 from ergodic.charts.coordinates import Coordinates, of_member, of_members
@@ -15,7 +12,7 @@ from ergodic.charts.fitting import identity
 from ergodic.kernels import start
 from ergodic.kernels.affine import AffineHMC, AffineParams
 from ergodic.methods import GEI
-from ergodic.runtime import files, sampler_files
+from ergodic.runtime import sampler_files
 from ergodic.tuning.forgetting import Particles
 from ergodic.tuning.stepping import Way, in_one
 from statistics_ergodic import two_sample_p, z_of_mean
@@ -101,8 +98,7 @@ def test_damage_is_a_storage_error(samplers, tmp_path, array):
     header, arrays = sampler_files.read(path)
     arrays.pop(name)
     arrays |= {} if array is None else {name: array}
-    header["sha256"] = files.digest(arrays)
-    path.write_bytes(to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
+    sampler_files.write(path, header, arrays)
     with pytest.raises(eg.StorageError):
         eg.load(path, funnels())
 

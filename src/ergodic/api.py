@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from typing import overload
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .certificate import Certificate
+from .certificate import Certificate, Witness
 from .charts.coordinates import Coordinates
 from .charts.telling import ToldChart
 from .diagnostics.distance import nearer
@@ -23,11 +24,12 @@ from .methods import GEI, METHODS
 from .methods.in_chart import SUFFIX, InChart, in_chart
 from .protocols import Budgeted, Coupled, Familial, Method
 from .runtime.budget import Budget
-from .runtime.errors import ConfigError, StorageError
+from .runtime.errors import ConfigError, DrawsWarning, StorageError
 from .runtime.files import named_leaves
 from .runtime.programs import Cost
 from .runtime.sampler_files import Header, read
 from .runtime.validation import positive_float
+from .runtime.validation import record as checked
 from .sampler import Sampler, certifying, describe, require_key
 from .target import Target
 
@@ -65,6 +67,7 @@ def fit(
         raise ConfigError(
             f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
         )
+    _require_precision(target.dtype)
     method = GEI() if method is None else method
     if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
@@ -79,6 +82,12 @@ def fit(
     if not isinstance(method, Budgeted):
         raise ConfigError(f"{method.name} keeps no budget: leave out max_seconds and max_gradients, or use eg.GEI()")
     return method.fit(target, require_key(key), progress=progress, budget=_budget(max_seconds, max_gradients))
+
+
+def _require_precision(dtype: np.dtype) -> None:
+    """Refuse positions of half precision: log π* needs differences of less than a nat."""
+    if dtype.itemsize < 4:
+        raise ConfigError(f"positions must be float32 or float64, not {dtype}: declare `like` as one of them")
 
 
 def _within(
@@ -107,6 +116,7 @@ def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | 
         members you doubt.
     """
     family = targets if isinstance(targets, Family) else Family.of(targets)
+    _require_precision(family[0].dtype)
     if method is None:
         method = GEI(particles=max(128, -(-512 // len(family)), min(4 * family.dim, 1024)), certify=False)
     if not isinstance(method, Familial):
@@ -142,9 +152,10 @@ def _assemble(path: str | os.PathLike[str], target: Target, header: Header, arra
     """The sampler that a file holds; of a family, with every member's parameters."""
     wanted, found = header["target"], describe(target)
     for field in ("leaves", "dtype"):
-        if wanted[field] != found[field]:
+        if wanted.get(field) != found[field]:
             raise StorageError(
-                f"{path} was fitted to a target with {field} {wanted[field]}, but '{target.name}' has {found[field]}"
+                f"{path} was fitted to a target with {field} {wanted.get(field)!s:.200}, but '{target.name}' has "
+                f"{found[field]}"
             )
     name = header["method"].removesuffix(SUFFIX)
     if name not in METHODS:
@@ -156,7 +167,9 @@ def _assemble(path: str | os.PathLike[str], target: Target, header: Header, arra
         if name != header["method"]:
             method = in_chart(method)
         template = method.template(target, _shapes(arrays), header.get("members"))
-    except (TypeError, ValueError) as error:
+    except StorageError:
+        raise
+    except Exception as error:  # settings come from a file: whatever a method makes of them
         raise StorageError(f"{path} has settings that {header['method']} does not accept: {error}") from error
     leaves = []
     for name, leaf in named_leaves(template):
@@ -171,11 +184,30 @@ def _assemble(path: str | os.PathLike[str], target: Target, header: Header, arra
         leaves.append(jnp.asarray(array))
     params = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(template), leaves)
     record, extra = _below(arrays, "record/"), _below(arrays, "extra/")
-    kept = header.get("certificate")
-    certificate = None if kept is None else Certificate.from_dict(kept)
-    sampler = Sampler(target, method, params, record, Cost(**header["cost"]), header["source"], certificate, extra)
-    sampler.draws = _kept(path, sampler, _below(arrays, "draws/"))
+    try:
+        cost = checked(Cost, header["cost"], "its cost")
+        kept = header.get("certificate")
+        certificate = None if kept is None else Certificate.from_dict(kept)
+    except ConfigError as error:
+        raise StorageError(f"{path} is damaged: {error}") from error
+    if certificate is not None and not _is_about(target, _below(arrays, "about/")):
+        words = f"{path} has no certificate for '{target.name}': it was made for another log-density; certify it again"
+        warnings.warn(words, DrawsWarning, stacklevel=3)
+        certificate = None
+    sampler = Sampler(target, method, params, record, cost, header["source"], certificate, extra)
+    sampler.draws = _kept(path, sampler, _below(arrays, "draws/")) if certificate is not None else None
     return sampler
+
+
+def _is_about(target: Target, arrays: dict[str, np.ndarray]) -> bool:
+    """Whether the density that a certificate was made for is the target's, at the points that the file has."""
+    if set(arrays) != set(Witness._fields):
+        return False
+    then = Witness(**arrays)
+    position, (points, dim) = then.position, (len(then.logdensity), target.dim)
+    if not points or position.shape != (points, dim) or {leaf.dtype for leaf in then} != {target.dtype}:
+        return False
+    return then.agrees(Witness.at(target, position))
 
 
 def _kept(path: str | os.PathLike[str], sampler: Sampler, columns: dict[str, np.ndarray]) -> Draws | None:

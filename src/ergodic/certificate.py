@@ -6,11 +6,21 @@ one (`diagnostics/certify.py` does the work), a sampler's file keeps it.
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from .runtime.programs import Cost
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .runtime.errors import ConfigError
+from .runtime.programs import Cost, compiled
+from .runtime.validation import one_of, record
+from .target import Density, Target
 
 VERDICTS = ("passed", "failed", "inconclusive")
 _VACUOUS = 0.5
@@ -100,7 +110,7 @@ class Certificate:
     @property
     def verdict(self) -> str:
         """``"failed"`` if any test failed; else ``"inconclusive"`` if any could not tell; else ``"passed"``."""
-        verdicts = {finding.verdict for finding in self.findings}
+        verdicts = {finding.verdict for finding in self.findings} or {"inconclusive"}
         return next((word for word in ("failed", "inconclusive") if word in verdicts), "passed")
 
     @property
@@ -136,18 +146,84 @@ class Certificate:
 
     @staticmethod
     def from_dict(parts: dict[str, Any]) -> Certificate:
-        """Read back what `to_dict` gave."""
-        findings = tuple(Finding(**finding) for finding in parts["findings"])
+        """Read back what `to_dict` gave; an error that names what is none of a certificate."""
+        listed = parts.get("findings")
+        if not isinstance(listed, list) or not listed:
+            raise ConfigError("a certificate must have findings")
+        findings = tuple(record(Finding, finding, "a finding") for finding in listed)
+        for finding in findings:
+            one_of(finding.verdict, (*VERDICTS, "noted"), "a finding's verdict")
         bound = parts.get("bound")
         if bound is not None:
-            curves = {name: tuple(bound.get(name, ())) for name in ("curve", "means", "wasserstein")}
-            bound = Bound(**{**bound, **curves})
-        return Certificate(**{**parts, "findings": findings, "cost": Cost(**parts["cost"]), "bound": bound})
+            bound = record(Bound, bound, "a bound")
+        cost = record(Cost, parts.get("cost"), "a certificate's cost")
+        made: dict[str, Any] = {"findings": findings, "cost": cost, "bound": bound}
+        types = {name: kind for name, kind in inspect.get_annotations(Certificate).items() if name not in made}
+        rest = {name: value for name, value in parts.items() if name not in made}
+        return record(partial(Certificate, **made), rest, "a certificate", types)
 
     def __repr__(self) -> str:
         return f"Certificate({self.verdict}: {sum(f.verdict == 'passed' for f in self.findings)} tests passed of " + (
             f"{sum(f.verdict != 'noted' for f in self.findings)}, {self.draws:,} fresh draws)"
         )
+
+
+class Witness(NamedTuple):
+    """A density at a few points: what a certificate in a file says of the target that it is about."""
+
+    position: Float[np.ndarray, "points dim"]
+    logdensity: Float[np.ndarray, "points"]
+    gradient: Float[np.ndarray, "points dim"]
+
+    @staticmethod
+    def of(target: Target, draws: np.ndarray | None) -> Witness:
+        """The density at some of the certified draws, or, where there are none, at draws of N(0, I)."""
+        if draws is None or not len(draws):
+            draws = np.random.default_rng(0).normal(size=(_POINTS, target.dim))
+        rows = np.linspace(0, len(draws) - 1, _POINTS).astype(int)
+        return Witness.at(target, draws[rows].astype(target.dtype))
+
+    @staticmethod
+    def at(target: Target, position: np.ndarray) -> Witness:
+        """The density at these points."""
+        x = jnp.asarray(position)
+        values = jax.device_get(compiled(_look, (target.density,), x)(x))
+        return Witness(position, *map(np.asarray, values))
+
+    def agrees(self, other: Witness) -> bool:
+        """Whether two looks at the same points saw one density, but for the rounding of another machine."""
+        levels, forces = _Same(self.logdensity, other.logdensity), _Same(self.gradient, other.gradient)
+        return levels.within(_LEVEL, 0.0) and forces.within(0.0, _SHARE)
+
+
+_POINTS = 8
+_LEVEL, _ROUNDING, _SHARE = 0.02, 1e-5, 0.01
+"""Nats by which log π* may differ, with the share of its size; the share of its spread by which a force may."""
+
+
+class _Same(NamedTuple):
+    """Values of one thing, seen twice."""
+
+    one: np.ndarray
+    other: np.ndarray
+
+    def within(self, least: float, share: float) -> bool:
+        """Whether they differ by rounding, by so much, or by a share of their spread in a column, at most.
+
+        Both are not finite in the same places.
+        """
+        eps = float(jnp.finfo(self.one.dtype).eps)  # type: ignore[no-untyped-call]
+        one, other = self.one.astype(np.float64), self.other.astype(np.float64)
+        if one.shape != other.shape or not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            return False
+        one, other = np.where(np.isfinite(one), one, 0), np.where(np.isfinite(other), other, 0)
+        rounding = max(_ROUNDING, 8 * eps) * np.abs(one).max(axis=0)
+        allowed = least + rounding + share * (one.max(axis=0) - one.min(axis=0)) + 1e-12
+        return bool((np.abs(one - other) <= allowed).all())
+
+
+def _look(density: Density, position: Array) -> tuple[Array, Array]:
+    return density.batched(position)
 
 
 _LEGEND = {

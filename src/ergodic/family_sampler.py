@@ -82,11 +82,12 @@ class FamilySampler:
         """Draw n times from every member.
 
         Some members, and ``chunk`` draws of each, are made side by side; memory beside the output grows with neither.
-        Draw i of member m depends on the key, on m, on i and on ``chunk`` alone.
+        Draw i of member m depends on the key, on m, on i and on ``chunk`` alone, which is n where it is left out and n
+        is small.
         """
         n, key, clock, members = positive_int(n, "n, the number of draws"), require_key(key), Stopwatch(), len(self)
-        size = min(
-            self.method.chunk(self.family.dim, self.params) if chunk is None else positive_int(chunk, "chunk"), n
+        size = (
+            min(self.method.chunk(self.family.dim, self.params), n) if chunk is None else positive_int(chunk, "chunk")
         )
         block = math.ceil(members / math.ceil(members / max(1, _SIDE_BY_SIDE // size)))
         found, made = [], 0

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ._version import __version__
-from .certificate import Certificate
+from .certificate import Certificate, Witness
 from .charts.coordinates import Coordinates
 from .charts.telling import ToldChart
 from .draws import Draws, WeightedDraws, stated
@@ -110,8 +110,11 @@ class Sampler:
     ) -> Draws:
         """Draw n times; all draws count the same.
 
-        Memory beside the output does not grow with n: ``chunk`` draws are made at a time. Draw i depends on the key, on
-        i and on ``chunk`` alone, so asking for more draws does not change the first ones.
+        Memory beside the output does not grow with n: ``chunk`` draws are made at a time, and whole chunks where one is
+        given. Then draw i depends on the key, on i and on ``chunk`` alone, bit for bit, so asking for more draws does
+        not change the first ones. Where it is left out it is the method's own, of as many particles as `GEI` was tuned
+        on. Other methods make no more than n draws: of fewer than a chunk, 2,048 at most, each is as good, but they are
+        not the first of more (rounding differs, and with it now and then a decision to accept).
 
         Where runs carry weights (an annealed chain, HAIS, Pathfinder) more runs are made than draws, a chunk or more,
         and n draws are chosen from them, so that hardly any comes twice (`runtime/resampling.py`). Then they depend on
@@ -124,7 +127,7 @@ class Sampler:
         if kind is Kind.RESAMPLED and isinstance(method, Independent):
             columns = self._resampled(method, key, n, size, progress)
         else:
-            size = method.rows(n, size)
+            size = method.rows(n, size) if chunk is None else size
             columns = filled(method.draw(self.target, self.params, key, n, size), n, size=size, progress=progress)
         warn_of_lost(columns.logdensity)
         draws = (WeightedDraws if kind is Kind.WEIGHTED else Draws)(
@@ -254,6 +257,9 @@ def save(sampler: Sampler, path: str | os.PathLike[str], *, members: int | None 
     arrays |= {f"extra/{name}": np.asarray(array) for name, array in sampler.extra.items()}
     if sampler.draws is not None:
         arrays |= {f"draws/{name}": column[:_KEPT] for name, column in columns_of(sampler.draws).items()}
+    if sampler.certificate is not None:
+        draws = None if sampler.draws is None else sampler.draws.unconstrained
+        arrays |= {f"about/{name}": leaf for name, leaf in Witness.of(sampler.target, draws)._asdict().items()}
     header = {
         "method": sampler.method.name,
         "config": sampler.method.settings(),

@@ -6,6 +6,8 @@ import pytest
 import ergodic as eg
 from ergodic.adapters import files
 from ergodic.adapters.files import write_draws
+from ergodic.runtime import writing
+from processes_ergodic import held_by_another_process
 
 
 @pytest.fixture
@@ -78,3 +80,16 @@ def test_raw_draws_survive_a_failed_conversion(draws, tmp_path, monkeypatch):
 def test_an_unknown_format_is_refused(draws, tmp_path):
     with pytest.raises(eg.ConfigError, match=r"\.nc, \.zarr or \.npz"):
         write_draws(draws, tmp_path / "d.csv")
+
+
+def test_a_second_writer_of_a_file_is_refused_and_the_first_ones_stays(draws, tmp_path, monkeypatch):
+    """Of two writers of one .nc the second one used to unlink what the first had finished."""
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    monkeypatch.setattr(writing, "PATIENCE", 0.05)
+    for name in ("d.nc", "d.npz", "d.zarr"):
+        write_draws(draws, tmp_path / name)
+        before = (tmp_path / name).stat().st_mtime_ns
+        with held_by_another_process(tmp_path / name), pytest.raises(eg.StorageError, match="another run is writing"):
+            write_draws(draws, tmp_path / name)
+        assert (tmp_path / name).stat().st_mtime_ns == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.nc", "d.npz", "d.zarr"]

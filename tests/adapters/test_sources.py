@@ -1,5 +1,6 @@
 """MODEL on the command line may be a model of NumPyro or PyMC."""
 
+import hashlib
 import warnings
 from pathlib import Path
 
@@ -29,6 +30,12 @@ with pm.Model() as model:
 """
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """What is named in one test was not named in another."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def file(tmp_path):
     def write(text):
@@ -43,8 +50,56 @@ def test_a_numpyro_model_that_needs_nothing(file):
     path = file(NUMPYRO)
     target, source = resolve(f"{path}:model")
     assert (target.name, target.dim, target.layout.paths) == ("model", 3, ("x",))
-    again, warning = resolve_source(source, path.parent)
-    assert again.layout == target.layout and warning is None
+    assert resolve_source(source).layout == target.layout
+
+
+RAN = """
+import pathlib
+pathlib.Path(__file__).with_suffix(".ran").touch()
+import jax.numpy as jnp, ergodic as eg
+
+def logdensity(x):
+    return -0.5 * jnp.sum(x**2)
+
+target = eg.Target(logdensity, like=jnp.zeros(2))
+"""
+
+
+def test_a_file_does_not_decide_what_code_runs(file):
+    """What the user named before, on this machine, is used again; anything else is asked for, and not imported."""
+    path = file(RAN)
+    ran = path.with_suffix(".ran")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    crafted = {"file": str(path), "object": "target", "sha256": digest}
+    with pytest.raises(eg.ModelError, match=r"not used here before.*--model .*model.py:target runs it"):
+        resolve_source(crafted)
+    assert not ran.exists()
+    _, source = resolve(f"{path}:target")
+    assert ran.exists() and source == crafted
+    assert resolve_source(source).dim == 2
+    ran.unlink()
+    for change in ({"object": "logdensity"}, {"object": "logdensity", "dim": "3"}, {"object": "os"}):
+        with pytest.raises(eg.ModelError, match="not used here before"):
+            resolve_source(crafted | change)
+    copy = path.with_name("copy.py")
+    copy.write_text(RAN)
+    with pytest.raises(eg.ModelError, match="not used here before"):
+        resolve_source(crafted | {"file": str(copy)})
+    file(RAN + "# changed")
+    with pytest.raises(eg.ModelError, match="has changed since the sampler was fitted; --model"):
+        resolve_source(crafted)
+    path.unlink()
+    with pytest.raises(eg.ModelError, match="is gone"):
+        resolve_source(crafted)
+    assert not ran.exists()
+
+
+def test_where_the_cache_cannot_be_written_the_model_is_asked_for(file, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    path = file(RAN)
+    _, source = resolve(f"{path}:target")
+    with pytest.raises(eg.ModelError, match="not used here before"):
+        resolve_source(source)
 
 
 def test_functions_that_are_not_numpyro_models(file):

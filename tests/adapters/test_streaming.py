@@ -16,8 +16,10 @@ import pytest
 
 import ergodic as eg
 from ergodic.adapters import streaming, zarr_store
-from ergodic.adapters.streaming import stream, summarise_store
+from ergodic.adapters.damage import damages
+from ergodic.adapters.streaming import mended, stream, summarise_store
 from ergodic.target import Model
+from processes_ergodic import held_by_another_process
 
 CHUNK, ROWS = 64, 128
 
@@ -221,7 +223,7 @@ def test_another_run_is_not_mixed_in(small, sampler, tmp_path):
     changed = eg.Target(lambda x: -jnp.sum(x**4), like=jnp.zeros(2), name="gaussian", names=("x1", "x2"))
     with pytest.raises(eg.StorageError, match="drawn again, its draws 192 to 199 are others"):
         stream(replace(sampler, target=changed), key, 300, path)
-    with zarr_store.sole_writer(path), pytest.raises(eg.StorageError, match="another run is writing"):
+    with held_by_another_process(path), pytest.raises(eg.StorageError, match="another run is writing"):
         stream(sampler, key, 300, path)
     assert contents(tmp_path) == before
     stream(sampler, jax.random.key(2), 100, path, overwrite=True)
@@ -286,3 +288,59 @@ def test_a_killed_process_is_gone_on_with(sampler, tmp_path):
     done = subprocess.run(command("killed"), capture_output=True, text=True, check=True)
     assert "were there already" in done.stdout and whole.wait() == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_a_damaged_file_is_named_and_drawn_again(small, sampler, tmp_path):
+    """Any bit of any file, and any file that is gone: found by a look, by a summary, and mended by the next run."""
+    key, path = jax.random.key(1), tmp_path / "d.zarr"
+    stream(sampler, key, 300, path)
+    whole = contents(path)
+    assert damages(path) == []
+    for name, data in whole.items():
+        middle = len(data) // 2
+        for damaged in (data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :], data[:-1], b"", None):
+            (path / name).unlink() if damaged is None else (path / name).write_bytes(damaged)
+            if name == zarr_store.COMMIT:
+                with pytest.raises(eg.StorageError, match=r"damaged|not a store"):
+                    damages(path)
+            else:
+                assert [damage.file for damage in damages(path)] == [name]
+            (path / name).write_bytes(data)
+    for name in ("posterior/x/0.1.0", "posterior/x_dim/0", "sample_stats/.zattrs"):
+        (path / name).write_bytes(whole[name][:-3] + bytes(3))
+        with pytest.raises(eg.StorageError, match=f"{name}: .*ergodic verify"):
+            summarise_store(path, sampler.target)
+        assert [damage.file for damage in mended(sampler, path).mended] == [name]
+        assert contents(path) == whole
+    (path / "posterior" / "x" / "0.0.0").write_bytes(b"")
+    (path / "sample_stats" / "lp" / "0.1").unlink()
+    streamed = stream(sampler, key, 400, path)
+    assert sorted(damage.part for damage in streamed.mended) == [0, 1]
+    stream(sampler, key, 400, tmp_path / "once.zarr")
+    assert contents(path) == contents(tmp_path / "once.zarr")
+
+
+def test_a_damaged_store_is_not_mended_with_other_draws(small, sampler, tmp_path):
+    key, path = jax.random.key(1), tmp_path / "d.zarr"
+    stream(sampler, key, 300, path)
+    (path / "posterior" / "x" / "0.0.0").write_bytes(b"")
+    before = contents(path)
+    changed = eg.Target(lambda x: -jnp.sum(x**4), like=jnp.zeros(2), name="gaussian", names=("x1", "x2"))
+    with pytest.raises(eg.StorageError, match="are others"):
+        mended(replace(sampler, target=changed), path)
+    assert contents(path) == before
+
+
+def test_a_store_may_be_a_link_and_is_not_a_file(small, sampler, tmp_path):
+    link, real = tmp_path / "link.zarr", tmp_path / "elsewhere" / "d.zarr"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    stream(sampler, jax.random.key(1), 100, link)
+    stream(sampler, jax.random.key(2), 100, link, overwrite=True)
+    assert link.is_symlink() and zarr_store.read_metadata(real)[1] == 100
+    file = tmp_path / "letter.zarr"
+    file.write_text("dear")
+    for overwrite in (False, True):
+        with pytest.raises(eg.StorageError, match=r"not a store|is a file"):
+            stream(sampler, jax.random.key(1), 100, file, overwrite=overwrite)
+    assert file.read_text() == "dear"

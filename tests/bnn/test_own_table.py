@@ -3,6 +3,7 @@
 import csv
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import save
@@ -10,6 +11,7 @@ from safetensors.numpy import save
 import ergodic as eg
 from ergodic.bnn.csv_table import new_rows, read_csv, training_rows
 from ergodic.bnn.fitted import load, target_in
+from ergodic.bnn.network import Data, RegressionNetwork
 from ergodic.cli import main
 from ergodic.runtime.errors import DataError
 from ergodic_studies.paper.network_splits import Splits
@@ -92,6 +94,52 @@ def test_the_file_is_a_sampler(table, tmp_path, capsys):
     assert np.array_equal(before.scaling.x_mean, after.scaling.x_mean) and after.target == "y"
     sampler = eg.load(model, target_in(model))
     assert sampler.certificate is not None and sampler.method.name == "LongChain"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden": [10**9]},
+        {"hidden": [3, 3]},
+        {"hidden": [-1]},
+        {"hidden": ["3"]},
+        {"hidden": []},
+        {"features": ["a", "b", "c"]},
+        {"features": "ab"},
+        {"features": []},
+        {"target": 3},
+        {"wings": 2},
+    ],
+)
+def test_a_network_that_does_not_fit_its_file_is_refused_before_it_is_made(tmp_path, change):
+    """A billion hidden units used to be made first, 12 GB of them. The checksum is right, what it is of is not."""
+    path = tmp_path / "network.ergodic"
+    rng = np.random.default_rng(0)
+    sampler = eg.HEI(steps=1, leapfrogs=1).untuned(RegressionNetwork(2, (3,)).target(_data(rng)), jax.random.key(0))
+    sampler.source = {"network": {"features": ["a", "b"], "target": "y", "hidden": [3]}}
+    networks = np.zeros((4, sampler.target.dim), np.float32)
+    sampler.extra = {"x": rng.normal(size=(20, 2)), "y": rng.normal(size=20), "networks": networks}
+    sampler.save(path)
+    assert load(path).network.dim == sampler.target.dim
+    sampler.source = {"network": sampler.source["network"] | change}
+    sampler.save(path)
+    for read in (load, target_in):
+        with pytest.raises(eg.StorageError, match="is damaged"):
+            read(path)
+
+
+def _data(rng):
+    return Data(jnp.asarray(rng.normal(size=(20, 2)), jnp.float32), jnp.asarray(rng.normal(size=20), jnp.float32))
+
+
+def test_many_columns_are_read_at_once(tmp_path):
+    """A hundred thousand names used to be compared with each other, for a minute."""
+    names = [f"x{i}" for i in range(100_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(names) + "\n" + ",".join(["1"] * len(names)) + "\n")
+    assert new_rows(path, names[::-1], "y").shape == (1, len(names))
+    with pytest.raises(DataError, match="'x5' and 99994 more"):
+        new_rows(path, names[:1], "y")
 
 
 def test_files_of_other_kinds(table, tmp_path, capsys):

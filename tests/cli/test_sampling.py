@@ -38,14 +38,31 @@ def test_fit_and_sample_a_users_model(capsys, model, tmp_path):
     np.testing.assert_array_equal(one, two)
 
     model.write_text(MODEL + "\n# changed\n")
-    code, _, err = run(capsys, "sample", file, "-n", 10)
-    assert code == 0 and "has changed since" in err and file.with_suffix(".nc").exists()
+    assert "has changed since" in fails(capsys, "sample", file, "-n", 10)
+    assert run(capsys, "sample", file, "-n", 10, "--model", model)[0] == 0 and file.with_suffix(".nc").exists()
     moved = tmp_path / "elsewhere"
     moved.mkdir()
-    file, model = file.rename(moved / file.name), model.rename(moved / model.name)  # found beside the sampler's file
-    assert run(capsys, "sample", file, "-n", 10)[0] == 0
-    model.unlink()
+    (moved / "neighbour.py").write_text("HALF = 0.5\n")
+    model = model.rename(moved / model.name)
     assert "is gone" in fails(capsys, "sample", file, "-n", 10)
+    assert run(capsys, "sample", file, "-n", 10, "--model", model)[0] == 0
+
+
+def test_a_certificate_is_not_said_of_a_model_that_was_edited(capsys, model, tmp_path):
+    """Not even where the density is the same at the points that the file has."""
+    file = tmp_path / "m.ergodic"
+    settings = ("--method", "HEI", "-s", "iterations=5", "-s", "steps=3")
+    run(capsys, "fit", model, "-o", file, *settings)
+    assert run(capsys, "certify", file, "-n", 1_000)[0] in (0, 3, 4)
+    words = ("sample", file, "-n", 10, "-o", tmp_path / "d.npz")
+    code, out, err = run(capsys, *words)
+    assert code == 0 and "certificate: not certified" not in out and "certificate: " in out
+    model.write_text(MODEL.replace("return -neighbour", "return jnp.minimum(x[0], 1e3) * 0 - neighbour"))
+    code, out, err = run(capsys, *words, "--model", model)
+    assert code == 0 and "has no certificate for" in err and "not certified" in out
+    model.write_text(MODEL.replace("x - 1.0", "x - 2.0"))
+    code, out, err = run(capsys, *words, "--model", model)
+    assert code == 0 and "made for another log-density" in err and "not certified" in out
 
 
 def test_weighted_and_correlated_draws_say_what_they_are_worth(capsys, tmp_path):
@@ -84,6 +101,14 @@ def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, m
     code, out, _ = run(capsys, *command, "600")
     assert code == 0 and "500 were there already, 100 more" in out
     assert "600 draws already" in fails(capsys, *command, "10")
+    assert run(capsys, "verify", store)[1] == f"{store} is sound: 600 draws, and no file is damaged\n"
+    (store / "posterior" / "x" / "0.1.0").write_bytes(b"")
+    assert "x/0.1.0: does not have its checksum" in fails(capsys, "verify", store)
+    code, out, _ = run(capsys, "verify", store, "--sampler", file)
+    assert code == 0 and "x/0.1.0" in out and "it was drawn again" in out and "is sound" in out
+    (store / "posterior" / "x" / "0.1.0").unlink()
+    code, out, err = run(capsys, *command, "600")
+    assert code == 0 and "x/0.1.0: is missing; it was drawn again" in err and out.splitlines()[2:4] != []
     assert "seed 1 (here 2)" in fails(capsys, *command, "700", "--seed", "2")
     code, out, _ = run(capsys, *command, "10", "--seed", "2", "--overwrite")
     assert code == 0 and "10 independent draws" in out

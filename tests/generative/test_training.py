@@ -18,7 +18,7 @@ from ergodic.generative import ErgodicEncoder, VAEEncoder
 from ergodic.generative.training import read_mark, train
 from ergodic.generative.training_settings import Budget, Recipe, Stage, parse_budget
 from ergodic.runtime.errors import ConfigError, ErgodicError, StorageError
-from ergodic.runtime.files import read_arrays
+from ergodic.runtime.files import digest, read_arrays, write_arrays
 from ergodic.runtime.programs import compiled
 
 RECIPE = Recipe((Stage(VAEEncoder()), Stage(ErgodicEncoder(2, 1, start="encoder"))), batch=16)
@@ -181,7 +181,7 @@ def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
     file = tmp_path / "checkpoint"
     good = file.read_bytes()
     file.write_bytes(good[:-100] + bytes([good[-100] ^ 1]) + good[-99:])
-    with pytest.raises(StorageError, match="not the arrays that were written"):
+    with pytest.raises(StorageError, match="does not have the checksum it was written with; delete"):
         train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
     file.write_bytes(good[:-100])
     with pytest.raises(StorageError, match="damaged"):
@@ -191,20 +191,32 @@ def test_checkpoints_of_other_settings_or_damaged_are_refused(grey, tmp_path):
 
 
 def test_checkpoints_of_earlier_versions_are_read(grey, tmp_path):
-    """There Adam's arrays are called ``adam/0/...``, and the first files have no digest."""
+    """There Adam's arrays are called ``adam/0/...``, and the digest, of the arrays, is in the header."""
     train(grey, RECIPE, Budget(epochs=4), jax.random.key(0), tmp_path)
     file = tmp_path / "checkpoint"
     now = read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
     metadata, arrays = read_arrays(file, "a checkpoint")
     header = json.loads(metadata["training"])
-    del header["sha256"]
     earlier = {re.sub("^adam/", "adam/0/", name): array for name, array in arrays.items()}
     assert "adam/0/count" in earlier
     file.write_bytes(save(earlier, metadata={"training": json.dumps(header)}))
+    with pytest.raises(StorageError, match="does not have the checksum"):
+        read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
+    file.write_bytes(save(earlier, metadata={"training": json.dumps({**header, "sha256": digest(earlier)})}))
     then = read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
     assert then.stage == now.stage == 1 and then.rows == now.rows
     for a, b in zip(jax.tree.leaves(then.state), jax.tree.leaves(now.state), strict=True):
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("wrong", [{"stage": 7}, {"stage": "0"}, {"seconds": None}, {"rows": [[1]]}, {"rows": 3}])
+def test_a_checkpoint_with_a_crafted_header_is_refused(grey, tmp_path, wrong):
+    """Its checksum is right, what it says is not."""
+    train(grey, RECIPE, Budget(epochs=1), jax.random.key(0), tmp_path)
+    metadata, arrays = read_arrays(tmp_path / "checkpoint", "a checkpoint")
+    write_arrays(tmp_path / "checkpoint", "training", json.loads(metadata["training"]) | wrong, arrays)
+    with pytest.raises(StorageError, match="no stage, seconds and rows"):
+        read_mark(tmp_path, "checkpoint", RECIPE, (40, 64))
 
 
 def test_bad_settings(grey, tmp_path):

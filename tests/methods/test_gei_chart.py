@@ -1,17 +1,14 @@
 """GEI in coordinates that it learns: Neal's funnel, files, programs, and where there are none to learn."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import save as to_bytes
 from scipy import stats
 
 import ergodic as eg
 from ergodic.initial.pushed import Pushed
-from ergodic.runtime import files, sampler_files
+from ergodic.runtime import sampler_files
 from ergodic.targets.classics import funnel
 from statistics_ergodic import z_of_mean
 
@@ -141,8 +138,7 @@ def test_damage_is_a_storage_error(sampler, tmp_path, name, array):
         arrays.pop(name)
     else:
         arrays[name] = array
-    header["sha256"] = files.digest(arrays)
-    path.write_bytes(to_bytes(arrays, metadata={"ergodic": json.dumps(header)}))
+    sampler_files.write(path, header, arrays)
     with pytest.raises(eg.StorageError):
         eg.load(path, sampler.target)
 

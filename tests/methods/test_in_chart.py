@@ -1,12 +1,9 @@
 """Methods in a given chart: draws of x whatever the chart is, files, names, certificates, and what is refused."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import save as to_bytes
 from scipy import stats
 
 import ergodic as eg
@@ -16,7 +13,7 @@ from ergodic.charts.telling import ToldChart
 from ergodic.initial import diagonal
 from ergodic.initial.pushed import Pushed
 from ergodic.methods.in_chart import InChartParams, in_chart
-from ergodic.runtime import files, sampler_files
+from ergodic.runtime import sampler_files
 from stationarity_ergodic import changes_by_noise, gumbel_target
 from statistics_ergodic import two_sample_p
 
@@ -234,7 +231,6 @@ def test_a_damaged_chart_is_a_storage_error(target, tmp_path):
     header, arrays = sampler_files.read(tmp_path / "s")
     for name in ("layers/0/spread", "layers/1/mean"):
         left = {key: array for key, array in arrays.items() if key != f"params/coordinates/{name}"}
-        document = json.dumps({**header, "sha256": files.digest(left)})
-        (tmp_path / "s").write_bytes(to_bytes(left, metadata={"ergodic": document}))
+        sampler_files.write(tmp_path / "s", header, left)
         with pytest.raises(eg.StorageError, match=name):
             eg.load(tmp_path / "s", target)

@@ -21,9 +21,10 @@ from ..draws import Draws
 from ..runtime.errors import ConfigError, MissingExtra, StorageError
 from ..runtime.extras import installed
 from ..runtime.files import require_writable, write_atomically
+from ..runtime.writing import PATIENCE, real_path, replacing, sole_writer
 from ..target import leaf_name
 from .arviz import to_inference_data
-from .zarr_store import remove, sole_writer, work_folder
+from .zarr_store import remove
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -62,13 +63,15 @@ def write_draws(draws: Draws, path: Path) -> None:
     if path.suffix == ".npz":
         write_atomically(path, _raw(draws))
         return
-    spare = path.with_name(f".{path.stem}.{os.getpid()}.raw.npz")
-    write_atomically(spare, _raw(draws))
-    try:
-        (_write_netcdf if path.suffix == ".nc" else _write_zarr)(draws, path)
-    except Exception as error:
-        raise ConfigError(f"could not write {path} ({error}); the raw draws are kept in {spare}") from error
-    spare.unlink()
+    with sole_writer(path, PATIENCE) as folder:
+        kept = folder / "raw.npz"
+        write_atomically(kept, _raw(draws))
+        try:
+            (_write_netcdf if path.suffix == ".nc" else _write_zarr)(draws, path)
+        except Exception as error:
+            spare = real_path(path).with_name(f"{path.stem}.{os.getpid()}.raw.npz")
+            os.replace(kept, spare)
+            raise ConfigError(f"could not write {path} ({error}); the raw draws are kept in {spare}") from error
 
 
 def inference_data(
@@ -95,20 +98,16 @@ def file_name(name: str) -> str:
 
 
 def _write_netcdf(draws: Draws, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    try:
+    with replacing(path) as temporary:
         inference_data(draws).to_netcdf(str(temporary))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_zarr(draws: Draws, path: Path) -> None:
-    with sole_writer(path):
-        temporary = work_folder(path) / "new"
+    with sole_writer(path, PATIENCE) as folder:
+        temporary = folder / "new"
         inference_data(draws).to_datatree().to_zarr(temporary, zarr_format=2, consolidated=True)
-        remove(path)
-        os.rename(temporary, path)
+        remove(path, folder / "old")
+        os.rename(temporary, real_path(path))
 
 
 def _raw(draws: Draws) -> bytes:

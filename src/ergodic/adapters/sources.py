@@ -10,13 +10,14 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import jax.numpy as jnp
 
 from .. import targets
+from ..runtime import trust
 from ..runtime.errors import ModelError, TargetError
 from ..target import Target
 from .numpyro import from_numpyro
@@ -46,26 +47,38 @@ def resolve(model: str, dim: int | None = None) -> tuple[Target, dict[str, str]]
     if name not in vars(module):
         raise ModelError(f"{path} has no '{name}' (it has: {', '.join(_candidates(module)) or 'nothing usable'})")
     source = {"file": str(file.resolve()), "object": name, "sha256": _hash(file)} | ({"dim": str(dim)} if dim else {})
-    return _as_target(vars(module)[name], model, name, dim), source
+    target = _as_target(vars(module)[name], model, name, dim)
+    trust.confirm(_named(file, name, dim))
+    return target, source
 
 
-def resolve_source(source: dict[str, str], near: Path) -> tuple[Target, str | None]:
-    """The target that a saved sampler was fitted to, and a warning when its file has changed since.
+def resolve_source(source: Mapping[str, object]) -> Target:
+    """The target that a saved sampler was fitted to: a built-in one, or one that the user has named before.
 
-    The model's file is looked for where it was, then in the folder ``near``, where the sampler's file is now.
+    A file must not decide what code runs. So a path that it names is used only where the user has named it on the
+    command line of this machine, with the same object, and its text is still the same (`runtime/trust.py`).
     """
     if "builtin" in source:
-        return targets.get(source["builtin"]), None
+        return targets.get(str(source["builtin"]))
     if "file" not in source:
         raise ModelError("the file does not say where its target is defined; name it with --model file.py:object")
-    places = [Path(source["file"]), near / Path(source["file"]).name]
-    file = next((place for place in places if place.is_file()), None)
-    if file is None:
-        raise ModelError(f"the target's file {source['file']} is gone; name it with --model file.py:object")
-    dim = int(source["dim"]) if "dim" in source else None
-    target, now = resolve(f"{file}:{source['object']}", dim)
-    changed = now["sha256"] != source.get("sha256")
-    return target, f"{file} has changed since the sampler was fitted" if changed else None
+    file, name = Path(str(source["file"])), str(source.get("object"))
+    words, dim = f"{file}:{name}", source.get("dim")
+    if not file.is_file():
+        raise ModelError(f"the target's file {file} is gone; name it with --model file.py:object")
+    if _hash(file) != source.get("sha256"):
+        raise ModelError(f"{file} has changed since the sampler was fitted; --model {words} takes it as it is now")
+    if not trust.confirmed(_named(file, name, dim)):
+        raise ModelError(
+            f"the sampler's file says that its target is {words}, which you have not used here before; "
+            f"if you trust that code, --model {words} runs it"
+        )
+    return resolve(words, None if dim is None else int(str(dim)))[0]
+
+
+def _named(file: Path, name: str, dim: object) -> tuple[str, ...]:
+    """What the user has confirmed by naming it: which object of which file with which text, and its dimension."""
+    return str(file.resolve()), _hash(file), name, str(dim or "")
 
 
 def _as_target(thing: object, model: str, name: str, dim: int | None) -> Target:

@@ -12,7 +12,8 @@ chosen block by block (runtime/resampling.py, with the bias that this has), and 
                     draws block (draws chosen at a time) and block_runs: what a run that goes on must share
 
 Before a run goes on it draws the last chunk of the store again and compares: a log-density that has changed since, or
-another machine's rounding, is an error and not a seam in the file.
+another machine's rounding, is an error and not a seam in the file. It decodes every file, and draws those once more
+whose checksum is wrong (`damage.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array as Key
 from numpy.typing import ArrayLike
@@ -35,15 +37,18 @@ from ..protocols import Independent
 from ..runtime.drawing import Batch, Kind, default_chunk
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.extras import require
+from ..runtime.files import write_atomically
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.resampling import Blocks
 from ..runtime.validation import positive_int
+from ..runtime.writing import sole_writer
 from ..sampler import Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
+from .damage import Damage, damages, require_sound
 from .files import datasets, file_name, inference_data
-from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sole_writer, sweep
+from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sweep, unlisted
 
 if TYPE_CHECKING:
     from xarray import Variable
@@ -64,6 +69,8 @@ class Streamed(NamedTuple):
     some: Draws | None
     """The draws of the first file that was written, for a look at them; None when there was nothing to do."""
     cost: Cost
+    mended: tuple[Damage, ...] = ()
+    """What was damaged in the store, and was written again."""
 
 
 class _Source(NamedTuple):
@@ -119,15 +126,29 @@ def stream(
             if overwrite or (path.is_dir() and not any(path.iterdir())):
                 remove(path)
             before = _there_already(path, settings, n) if path.exists() else 0
-            some = _write(source, n, path, before, settings, progress) if before < n else None
+            damaged = damages(path) if before else []
+            some = _write(source, n, path, before, settings, damaged, progress) if before < n or damaged else None
     except OSError as error:
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
     rows, size, depth = chunks(sampler.target)[1], source.size, sampler.depth
-    drawn = (-(-n // size) - before // rows * rows // size) * source.runs if some is not None else 0
+    drawn = (-(-n // size) - before // rows * rows // size) * source.runs if before < n else 0
+    drawn += len({damage.part for damage in damaged}) * rows // size * source.runs
     drawn += 0 if source.blocks is None else source.blocks.size  # the first chunk, which said how many runs it takes
-    return Streamed(before, some, clock.cost(drawn * depth, depth))
+    return Streamed(before, some, clock.cost(drawn * depth, depth), tuple(damaged))
+
+
+def mended(sampler: Sampler, path: str | Path) -> Streamed:
+    """Draw again what is damaged in a store, with the key and the number of draws that it says it was made with."""
+    attributes, n = read_metadata(Path(path))
+    try:
+        seed, bits = int(attributes["seed"]), 32
+        words = np.array([seed >> bits, seed & (1 << bits) - 1], np.uint32)
+        key = jax.random.wrap_key_data(jnp.asarray(words))
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise StorageError(f"{path} does not say which seed it was made with") from error
+    return stream(sampler, key, n, path, weighted=attributes.get("weighted_draws") == 1, progress=False)
 
 
 def chunks(target: Target) -> tuple[int, int]:
@@ -141,6 +162,7 @@ def chunks(target: Target) -> tuple[int, int]:
 def summarise_store(path: Path, target: Target, rows: int | None = 30) -> Summary:
     """The summary of the draws in a store, read one file at a time."""
     zarr = require("zarr", "results", "a Zarr store")
+    require_sound(path)
     _, n = read_metadata(path)
     data = zarr.open_group(str(path), mode="r")
     leaves = jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]
@@ -184,32 +206,60 @@ def _there_already(path: Path, settings: Attributes, n: int) -> int:
     return there
 
 
-def _write(source: _Source, n: int, path: Path, before: int, settings: Attributes, progress: bool | None) -> Draws:
-    target, size, rows = source.sampler.target, source.size, chunks(source.sampler.target)[1]
-    if before:
-        last = (before - 1) // size
+def _write(
+    source: _Source,
+    n: int,
+    path: Path,
+    before: int,
+    settings: Attributes,
+    damaged: Sequence[Damage],
+    progress: bool | None,
+) -> Draws:
+    """Draw what is damaged again, then what is missing."""
+    size, rows = source.size, chunks(source.sampler.target)[1]
+    for name, text in unlisted(path).items() if before else ():
+        write_atomically(path / name, text)
+    again = {damage.part or 0 for damage in damaged}
+    sound = [part for part in range(-(-before // rows)) if part not in again]
+    if sound:
+        until = min((sound[-1] + 1) * rows, before)
+        last = (until - 1) // size
         (batch,) = source.batches(last, 1)
-        _require_same(path, _columns(target, batch), last * size, before)
+        _require_same(path, _columns(source.sampler.target, batch), last * size, until)
     first = before // rows
-    made = source.batches(first * rows // size, -(-n // size) - first * rows // size)
     some: Draws | None = None
+    store: Store | None = None
     with Progress("sampling", n, enabled=progress) as bar:
         bar.advance(by=first * rows)
-        for part in range(first, -(-n // rows)):
-            begin, end = part * rows, min((part + 1) * rows, n)
-            taken, named = [], []
-            for batch in islice(made, -(-(end - begin) // size)):
-                taken.append(batch)
-                named.append(_columns(target, batch))
-                bar.advance(by=size)
-            columns = _joined(named, end - begin)
-            columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(begin, end)
-            if some is None:
-                some = _draws(source, taken, end - begin)
-                store = _store(path, some, columns, settings)
-            store.grow(part, columns, end)
+        for part in sorted(again):
+            columns, draws = _part(source, part, min((part + 1) * rows, before))
+            some, store = some or draws, store or _store(path, draws, columns, settings)
+            store.grow(part, columns, before, again=True)
+        made = source.batches(first * rows // size, -(-n // size) - first * rows // size)
+        for part in range(first, -(-n // rows)) if before < n else ():
+            columns, draws = _part(source, part, min((part + 1) * rows, n), made, bar)
+            some, store = some or draws, store or _store(path, draws, columns, settings)
+            store.grow(part, columns, min((part + 1) * rows, n))
     assert some is not None
     return some
+
+
+def _part(
+    source: _Source, part: int, end: int, made: Iterator[Batch] | None = None, bar: Progress | None = None
+) -> tuple[dict[str, np.ndarray], Draws]:
+    """The draws of file number ``part`` up to draw ``end``, as columns and as they are; from batches in ``made``."""
+    target, size = source.sampler.target, source.size
+    begin = part * chunks(target)[1]
+    count = -(-(end - begin) // size)
+    taken, named = [], []
+    for batch in islice(source.batches(begin // size, count) if made is None else made, count):
+        taken.append(batch)
+        named.append(_columns(target, batch))
+        if bar is not None:
+            bar.advance(by=size)
+    columns = _joined(named, end - begin)
+    columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(begin, end)
+    return columns, _draws(source, taken, end - begin)
 
 
 def _columns(target: Target, batch: Batch) -> dict[str, np.ndarray]:

@@ -13,26 +13,27 @@ not on when, nor on how many runs it took.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..runtime.errors import StorageError
 from ..runtime.extras import require
+from ..runtime.writing import flush, real_path, work_folder
 
 COMMIT = ".zmetadata"
 Attributes = Mapping[str, int | float | str]
 """Plain facts about a group or an array, by name."""
 Document = dict[str, object]
 """A JSON document of a store's metadata."""
-_COMPRESSOR: Document = {"id": "zstd", "level": 1}
+_COMPRESSOR: Document = {"id": "zstd", "level": 1, "checksum": True}
 
 
 class Array(NamedTuple):
@@ -52,34 +53,37 @@ class Store:
     """
 
     def __init__(self, path: Path, rows: int, arrays: Mapping[str, Array], attributes: Mapping[str, Attributes]):
-        self._path, self._rows, self._arrays, self._attributes = path, rows, arrays, attributes
+        self._path, self._rows, self._arrays, self._attributes = real_path(path), rows, arrays, attributes
         self._work = work_folder(path)
         self._written: dict[str, bytes] = {}
 
-    def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int) -> None:
-        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw."""
+    def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int, *, again: bool = False) -> None:
+        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw.
+
+        What does not grow is written with the first draws, and when it is to be written ``again``.
+        """
         new = not self._path.exists()
         root = self._work / "new" if new else self._path
         folders = {root}
         for name, array in self._arrays.items():
             values, at = (array.values, 0) if array.values is not None else (self._padded(array, columns[name]), part)
-            if values.size and (new or array.values is None):
+            if values.size and (new or again or array.values is None):
                 file = root / name / (".".join(str(at if dim == "draw" else 0) for dim in array.dims) or "0")
                 self._place(file, _encode(values))
                 folders.add(file.parent)
         documents = self._documents(n)
-        everything = {"zarr_consolidated_format": 1, "metadata": documents}
+        everything = {"zarr_consolidated_format": 1, "metadata": documents, "sha256": _digest(documents)}
         for name, document in (*documents.items(), (COMMIT, everything)):
-            data = json.dumps(document, indent=1, sort_keys=True).encode()
+            data = _text(document)
             if name == COMMIT:
                 for folder in folders:
-                    _sync(folder)
+                    flush(folder)
             if self._written.get(name) != data:
                 self._place(root / name, data)
                 self._written[name] = data
         if new:
             os.rename(root, self._path)
-        _sync(self._path.parent if new else self._path)
+        flush(self._path.parent if new else self._path)
 
     def _padded(self, array: Array, column: np.ndarray) -> np.ndarray:
         """The draws of one file in the array's shape, with zeros after the last."""
@@ -126,18 +130,52 @@ class Store:
         os.replace(temporary, file)
 
 
+def checked_metadata(path: Path) -> dict[str, Any]:
+    """All metadata of a store, by file, as the list of its contents has them; an error where that is damaged."""
+    nothing = f"{path} is not a store of streamed draws; name another file, or --overwrite it"
+    try:
+        document = json.loads((path / COMMIT).read_text())
+        metadata = dict(document["metadata"])
+        attributes, length = metadata[".zattrs"], metadata["posterior/draw/.zarray"]["shape"][0]
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise StorageError(nothing) from error
+    if document.get("sha256", found := _digest(metadata)) != found:
+        raise StorageError(f"{path} is damaged: {COMMIT} does not have the checksum that it was written with")
+    if type(length) is not int or not isinstance(attributes, dict):
+        raise StorageError(nothing)
+    return metadata
+
+
 def read_metadata(path: Path) -> tuple[dict[str, int | float | str], int]:
     """A store's attributes and how many draws are in it."""
-    try:
-        metadata = json.loads((path / COMMIT).read_text())["metadata"]
-        return metadata[".zattrs"], int(metadata["posterior/draw/.zarray"]["shape"][0])
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise StorageError(f"{path} is not a store of streamed draws; name another file, or --overwrite it") from error
+    metadata = checked_metadata(path)
+    return metadata[".zattrs"], metadata["posterior/draw/.zarray"]["shape"][0]
+
+
+def unlisted(path: Path) -> dict[str, bytes]:
+    """Metadata files that are not as the list of contents has them, and what should be in them."""
+    found = {}
+    for name, document in checked_metadata(path).items():
+        try:
+            same = (path / name).read_bytes() == _text(document)
+        except OSError:
+            same = False
+        if not same:
+            found[name] = _text(document)
+    return found
+
+
+def _text(document: object) -> bytes:
+    return json.dumps(document, indent=1, sort_keys=True).encode()
+
+
+def _digest(documents: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(documents, sort_keys=True).encode()).hexdigest()
 
 
 def sweep(path: Path) -> None:
     """Remove what a growth that was interrupted left in a store: one file past the end of each array."""
-    metadata = json.loads((path / COMMIT).read_text())["metadata"]
+    metadata = checked_metadata(path)
     for name, document in metadata.items():
         folder, _, file = name.rpartition("/")
         dims = metadata[f"{folder}/.zattrs"]["_ARRAY_DIMENSIONS"] if file == ".zarray" else ()
@@ -147,50 +185,17 @@ def sweep(path: Path) -> None:
             (path / folder / past).unlink(missing_ok=True)
 
 
-def remove(path: Path) -> None:
-    """Remove a store; refuse a directory that is none."""
-    if path.is_dir() and any(path.iterdir()) and not ((path / ".zgroup").exists() or (path / "zarr.json").exists()):
+def remove(path: Path, to: Path | None = None) -> None:
+    """Remove a store, or move it ``to`` another place; refuse what is none."""
+    real = real_path(path)
+    if real.exists() and not real.is_dir():
+        raise StorageError(f"{path} is a file, not a Zarr store; remove it yourself, or name another")
+    if real.is_dir() and any(real.iterdir()) and not ((real / ".zgroup").exists() or (real / "zarr.json").exists()):
         raise StorageError(f"{path} is a directory but not a Zarr store; remove it yourself, or name another")
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def work_folder(path: Path) -> Path:
-    """The hidden folder beside a store where its files are written before they are part of it."""
-    real = path.resolve()  # on the same disk as the store, wherever a link leads
-    return real.with_name(f".{real.name}.part")
-
-
-@contextmanager
-def sole_writer(path: Path) -> Iterator[None]:
-    """Hold the store's work folder, emptied of what a killed run left there; an error while another run holds it."""
-    folder = work_folder(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        _lock(handle, path)
-        try:
-            for left in folder.iterdir():
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-            yield
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int, path: Path) -> None:
-    """Lock a file until this process ends, however it ends; where the file system has no locks, nobody is kept out."""
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise StorageError(f"another run is writing {path}; wait for it, or name another file") from error
-    except OSError:
-        return
+    if real.is_dir() and to is not None:
+        os.rename(real, to)
+    elif real.is_dir():
+        shutil.rmtree(real)
 
 
 def _filters(dtype: np.dtype) -> list[Document]:
@@ -204,13 +209,3 @@ def _encode(values: np.ndarray) -> bytes:
     for config in (*_filters(values.dtype), _COMPRESSOR):
         data = get_codec(dict(config)).encode(data)
     return bytes(data)
-
-
-def _sync(folder: Path) -> None:
-    """Flush the names of a folder's files to disk, where folders can be opened."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

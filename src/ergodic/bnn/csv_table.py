@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ def read_csv(path: Path, without: str | None = None) -> tuple[list[str], Float64
     if "" in columns:
         at = columns.index("") + 1
         raise DataError(f"{path}: column {at} has no name (an index that was written along?); name it or remove it")
-    twice = next((name for name in columns if columns.count(name) > 1), None)
+    twice = next((name for name, times in Counter(columns).items() if times > 1), None)
     if twice is not None:
         raise DataError(f"{path} has two columns called '{twice}'; rename one")
     values = np.empty((len(lines) - 1, len(columns)))
@@ -72,19 +73,21 @@ def training_rows(path: Path, target: str) -> tuple[list[str], np.ndarray, np.nd
 def new_rows(path: Path, features: list[str], target: str) -> np.ndarray:
     """Inputs of new rows, in the order the network knows; a column of the target is passed over."""
     columns, values = read_csv(path, without=target)
-    missing = [name for name in features if name not in columns]
-    unseen = [name for name in columns if name not in features and name != target]
+    place, known = {name: at for at, name in enumerate(columns)}, {*features, target}
+    missing = [name for name in features if name not in place]
+    unseen = [name for name in columns if name not in known]
     if missing:
         raise DataError(f"{path} lacks {_words(missing)}, which the network was fitted with")
     if unseen:
         raise DataError(f"{path} has {_words(unseen)}, which the network has never seen; remove it or fit again")
     if not len(values):
         raise DataError(f"{path} has a header but no rows")
-    return values[:, [columns.index(name) for name in features]]
+    return values[:, [place[name] for name in features]]
 
 
 def _words(names: list[str]) -> str:
-    return ("column " if len(names) == 1 else "columns ") + ", ".join(f"'{name}'" for name in names)
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ("column " if len(names) == 1 else "columns ") + ", ".join(f"'{name}'" for name in names[:5]) + more
 
 
 def _number(text: str) -> float | None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from ..runtime.errors import StorageError
+from ..runtime.errors import ConfigError, StorageError
 from ..runtime.files import read_arrays
 from ..runtime.sampler_files import read
+from ..runtime.validation import record
 from ..sampler import Sampler
 from ..target import Target
 from .chain import network_chain
@@ -27,6 +29,9 @@ from .scaling import Scaling
 
 _EARLIER = "ergodic-network"
 """The metadata of files that earlier versions wrote."""
+
+
+_NETWORK = {"features": "list", "target": "str", "hidden": "list"}
 
 
 class FittedNetwork(NamedTuple):
@@ -77,13 +82,21 @@ def fit(
     return sampler, draws.trace["expected_logdensity"]
 
 
-def fitted(
-    source: Mapping[str, Mapping[str, list[str] | list[int] | str]], extra: Mapping[str, np.ndarray]
-) -> FittedNetwork:
+def fitted(source: Mapping[str, Any], extra: Mapping[str, np.ndarray]) -> FittedNetwork:
     """What predicting needs, from the source and the extra arrays of a sampler."""
-    known = source["network"]
-    features = [str(name) for name in known["features"]]
-    network = RegressionNetwork(len(features), tuple(int(units) for units in known["hidden"]))
+    known: dict[str, Any] = record(
+        dict, source["network"], "a network", {"features": "list", "target": "str", "hidden": "list"}
+    )
+    features, hidden = known.get("features", ()), known.get("hidden", ())
+    if not all(type(units) is int and units > 0 for units in hidden) or not all(type(f) is str for f in features):
+        raise ConfigError("a network must have features with names, and whole numbers of hidden units")
+    x, y, networks = (extra[name] for name in ("x", "y", "networks"))
+    dim = 1 + sum((inputs + 1) * units for inputs, units in pairwise((len(features), *hidden, 1)))
+    if x.shape != (len(y), len(features)) or y.shape != (len(x),) or networks.shape != (len(networks), dim):
+        raise ConfigError(f"networks of {dim} values on rows of {len(features)} columns do not fit the arrays")
+    if not len(networks) or not all(np.isfinite(array).all() for array in (x, y, networks)):
+        raise ConfigError("a network's rows and values must be finite, and there must be any")
+    network = RegressionNetwork(len(features), tuple(hidden))
     return FittedNetwork(network, extra["networks"], Scaling.of(extra["x"], extra["y"]), features, str(known["target"]))
 
 
@@ -95,14 +108,22 @@ def load(path: str | os.PathLike[str]) -> FittedNetwork:
     if "ergodic" not in metadata:
         raise StorageError(f"{path} is not a network's file; `ergodic bnn fit` writes one")
     header, arrays = read(path)
-    return fitted(header["source"], _extra(path, header["source"], arrays))
+    return _checked(path, header["source"], _extra(path, header["source"], arrays))
 
 
 def target_in(path: str | os.PathLike[str]) -> Target:
     """The posterior that a network's file was fitted to, given the rows in the file."""
     header, arrays = read(path)
     extra = _extra(path, header["source"], arrays)
-    return _posterior(fitted(header["source"], extra).network, extra["x"], extra["y"])
+    return _posterior(_checked(path, header["source"], extra).network, extra["x"], extra["y"])
+
+
+def _checked(path: str | os.PathLike[str], source: Mapping[str, Any], extra: Mapping[str, np.ndarray]) -> FittedNetwork:
+    """What a file says of its networks, once it fits the arrays in it: nothing is allocated before."""
+    try:
+        return fitted(source, extra)
+    except ConfigError as error:
+        raise StorageError(f"{path} is damaged: {error}") from error
 
 
 def _extra(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib.metadata import entry_points
 from typing import Annotated, cast
@@ -13,7 +14,7 @@ from ..runtime.data_files import cache_folder
 from ..runtime.errors import ErgodicError
 from ..runtime.extras import explained
 from ..runtime.programs import keep_programs
-from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling
+from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling, verifying
 from .console import say
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command()(checking.check)
 app.command()(fitting.fit)
 app.command()(sampling.sample)
 app.command()(certificates.certify)
+app.command()(verifying.verify)
 app.add_typer(models_of_images, name="generative")
 models_of_images.command()(generative.train)
 models_of_images.command()(generative.judge)
@@ -86,6 +88,9 @@ def options(
 def main(argv: list[str] | None = None) -> None:
     """Entry point: run a command; print an error as one line unless --debug is given."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may have no π
     debug = "--debug" in words
     try:
         try:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..runtime.files import require_writable
+from ..runtime.writing import sole_writer
 from .console import Dim, Seed, key_of, say
 from .sampling import open_sampler
 
@@ -27,9 +28,10 @@ def certify(
     Exit code 0 when it passed, 3 when it failed, 4 when it is inconclusive.
     """
     require_writable(file)
-    sampler = open_sampler(file, model, dim)
-    certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence, budget=budget)
-    sampler.save(file)
+    with sole_writer(file):
+        sampler = open_sampler(file, model, dim)
+        certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence, budget=budget)
+        sampler.save(file)
     say(certificate.summary())
     cost = certificate.cost
     say(

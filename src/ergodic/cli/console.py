@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,18 @@ from rich.console import Console
 
 from ..runtime.errors import ConfigError
 
-console = Console(width=None if sys.stdout.isatty() else 110)
+
+class _Patient(Console):
+    """A console whose commands go on when nobody listens any more, as in ``ergodic sample ... | head``."""
+
+    def on_broken_pipe(self) -> None:
+        """What is still to be said goes nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+console = _Patient(width=None if sys.stdout.isatty() else 110)
 
 Dim = Annotated[int | None, typer.Option(help="Length of the position, when MODEL is a plain function.")]
 Model = Annotated[str, typer.Argument(help="A built-in target's name, or path/to/file.py:object.")]

@@ -16,6 +16,7 @@ from ..methods import get
 from ..protocols import Method
 from ..runtime.errors import ConfigError
 from ..runtime.files import require_writable
+from ..runtime.writing import sole_writer
 from .console import Dim, Model, Seed, key_of, say
 
 _WORDS = {"None": None, "True": True, "False": False}
@@ -37,10 +38,11 @@ def fit(
     """Tune a method to a target and save the sampler."""
     configured = configure(get(method), settings or [])
     require_writable(out)
-    target, source = resolve(model, dim)
-    sampler = fit_sampler(target, key_of(seed), configured, max_seconds=max_seconds, max_gradients=max_gradients)
-    sampler = replace(sampler, source=source)
-    sampler.save(out)
+    with sole_writer(out):
+        target, source = resolve(model, dim)
+        sampler = fit_sampler(target, key_of(seed), configured, max_seconds=max_seconds, max_gradients=max_gradients)
+        sampler = replace(sampler, source=source)
+        sampler.save(out)
     cost = sampler.cost
     say(
         f"{sampler.method.name} on '{target.name}' (dimension {target.dim}): compile {cost.compile_seconds:.1f} s, "
@@ -67,7 +69,7 @@ def configure(method: type[Method], settings: list[str]) -> Method:
             raise ConfigError(f"--set {setting}: use name=value with one of {', '.join(sorted(known))}")
         try:
             value = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             value = _WORDS.get(text, text)
         chosen[name] = tuple(value) if isinstance(value, list) else value
     return method(**chosen)

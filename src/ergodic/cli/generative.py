@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
 import typer
 
@@ -28,6 +28,10 @@ class RunSettings(TypedDict):
     seed: int
     steps: NotRequired[int]
     leapfrogs: NotRequired[int]
+
+
+_SETTINGS = dict.fromkeys(("data", "method"), "str") | dict.fromkeys(("batch", "seed", "steps", "leapfrogs"), "int")
+"""What JSON has for each of them."""
 
 
 def train(
@@ -55,6 +59,7 @@ def train(
     from ..runtime.errors import ConfigError
     from ..runtime.files import require_writable, write_atomically
     from ..runtime.validation import positive_float
+    from ..runtime.writing import sole_writer
 
     if method != "HEI" and (steps or leapfrogs):
         raise ConfigError(f"--steps and --leapfrogs are of HEI's chain from the prior; '{method}' has its own")
@@ -68,7 +73,7 @@ def train(
         raise ConfigError(f"{out} is of a run with other settings ({_model(out)}); give another --out")
     write_atomically(out / "model.json", (json.dumps(model, indent=1) + "\n").encode())
     try:
-        with console.status("compiling") as status:
+        with sole_writer(out / "checkpoint"), console.status("compiling") as status:
             images = load(data)
             trained = run(
                 images.train,
@@ -135,15 +140,19 @@ def judge(
 
 def _model(run: Path) -> RunSettings:
     """The settings that a run's folder says it has."""
-    from ..runtime.errors import StorageError
+    from ..runtime.errors import ConfigError, StorageError
+    from ..runtime.files import parsed
+    from ..runtime.validation import record
 
     file = run / "model.json"
     if not file.is_file():
         raise StorageError(f"{file}: there is no such file; `ergodic generative train --out {run}` writes it")
+    found = parsed(file.read_bytes(), str(file))
     try:
-        return cast(RunSettings, dict(json.loads(file.read_text())))
-    except ValueError as error:
-        raise StorageError(f"{file} is damaged ({error})") from error
+        known: dict[str, Any] = record(dict, found, "it", _SETTINGS)
+        return cast(RunSettings, known | {name: known[name] for name in ("data", "method", "batch", "seed")})
+    except (ConfigError, KeyError) as error:
+        raise StorageError(f"{file} is damaged: {error}") from error
 
 
 def _recipe(model: RunSettings) -> Recipe:

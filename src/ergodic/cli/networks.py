@@ -38,6 +38,7 @@ def fit(
     from ..bnn.fitted import fitted
     from ..runtime.files import require_writable
     from ..runtime.validation import positive_float, positive_int
+    from ..runtime.writing import sole_writer
 
     positive_float(effort, "effort")
     layers = tuple(positive_int(units, "hidden") for units in hidden or (50,))
@@ -45,11 +46,12 @@ def fit(
     _apart(out, table)
     require_writable(out)
     features, x, y = training_rows(table, target)
-    with console.status("tuning and sampling"):
-        sampler, expected = run(
-            x, y, features, target, jax.random.key(seed), hidden=layers, networks=networks, effort=effort
-        )
-    sampler.save(out)
+    with sole_writer(out):
+        with console.status("tuning and sampling"):
+            sampler, expected = run(
+                x, y, features, target, jax.random.key(seed), hidden=layers, networks=networks, effort=effort
+            )
+        sampler.save(out)
     mixture = fitted(sampler.source, sampler.extra).predict(x)
     middle, late = (float(expected[round(part * (len(expected) - 1))]) for part in (0.5, 0.8))
     units = " and ".join(map(str, layers))

@@ -23,6 +23,7 @@ from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import Cost
 from ..runtime.sampler_files import read
 from ..runtime.validation import positive_int
+from ..runtime.writing import sole_writer
 from ..sampler import Sampler
 from .console import Dim, Seed, key_of, say, warn
 
@@ -62,7 +63,7 @@ def sample(
             raise ConfigError(f"{out} is there already; name another file, or --overwrite it")
         if out.suffix == ".zarr":
             say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
-        with warnings.catch_warnings():
+        with sole_writer(out), warnings.catch_warnings():
             warnings.simplefilter("ignore", DrawsWarning)  # said below
             draws = sampler.sample(key_of(seed), n, weighted=weighted)
             write_draws(draws, out)
@@ -75,12 +76,14 @@ def sample(
 
 def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool) -> None:
     try:
-        before, some, cost = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite)
+        before, some, cost, mended = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite)
     except KeyboardInterrupt:
         if out.exists():
             warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")
         raise
-    if some is None:
+    for damage in mended:
+        warn(f"{out}/{damage}; it was drawn again")
+    if some is None or n == before:
         say(f"{out} is complete: it has these {n:,} draws of '{sampler.target.name}' already")
     else:
         after = f": {before:,} were there already, {n - before:,} more" if before else ""
@@ -114,14 +117,24 @@ def _certificate(sampler: Sampler, file: Path) -> str:
 
 
 def open_sampler(file: Path, model: str | None, dim: int | None) -> Sampler:
-    """Open a saved sampler, whose target is found where it was, or where MODEL says."""
+    """Open a saved sampler, for the target that MODEL names, or that it was fitted to where the user has named that.
+
+    Where MODEL is of another text than what was certified, there is no certificate.
+    """
     source = read(file)[0]["source"]
     if model is not None:
-        target, _ = resolve(model, dim)
+        target, now = resolve(model, dim)
     elif "network" in source:  # the rows that it was fitted to are in the file
-        target = target_in(file)
+        target, now = target_in(file), source
     else:
-        target, warning = resolve_source(source, file.absolute().parent)
-        if warning:
-            warn(warning)
-    return load(file, target)
+        target, now = resolve_source(source), source
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DrawsWarning)
+        sampler = load(file, target)
+    for said in caught:
+        warn(str(said.message))
+    if now.get("sha256") != source.get("sha256") and sampler.certificate is not None:
+        warn(f"{file} has no certificate for {model}, whose text is not the one that was certified; certify it again")
+        sampler.certificate = None
+    sampler.source = now
+    return sampler

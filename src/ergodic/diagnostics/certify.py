@@ -63,7 +63,7 @@ _HASTE = 10.0
 _KERNEL_DRAWS = 1000
 _FORGOTTEN = 1.15
 _CONFIDENCE = 0.95
-_SPLIT, _EVIDENCE, _OTHERS = 1 << 20, 1 << 21, 1 << 22
+_SPLIT, _EVIDENCE, _OTHERS, _EDGES = 1 << 20, 1 << 21, 1 << 22, 1 << 23
 """By which numbers the key is folded for what is not part of a stage."""
 
 
@@ -109,6 +109,7 @@ def certify(
     seen.wanted = 0 if distance is None else pairs_for(distance)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed, hasty=not free)
+    found = [*seen.edges(found, jax.random.fold_in(key, _EDGES)), *found]
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more

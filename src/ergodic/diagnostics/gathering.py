@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ..certificate import Bound
+from ..certificate import Bound, Finding
 from ..charts.fitting import identity
 from ..draws import Draws, WeightedDraws
 from ..kernels.coupled import Pairs
@@ -31,6 +31,7 @@ from ..tuning.forgetting import Particles
 from ..tuning.stepping import Way
 from . import starts
 from .beyond import Beyond
+from .edges import edges
 from .functions import Functions, frame
 from .lines import Lines
 from .meeting import PASSES, Meeting
@@ -105,6 +106,25 @@ class Gathered:
         new = self._evaluated(position[inside])
         self.usable = Particles(*(np.concatenate(both) for both in zip(self.usable, new, strict=True)))
         self.gradients += fresh.cost.gradients + len(new.position)
+
+    def edges(self, found: list[Finding], key: Array) -> list[Finding]:
+        """What is not finite among the draws and beyond them; nothing where they are too few to look at."""
+        if self.draws is None:
+            return []
+        x = self.draws.unconstrained[np.isfinite(self.draws.logdensity)]
+        looked = edges(self.sampler.target, x, self._finite, found, generator(key))
+        self.gradients += 2 * self.rows
+        return looked
+
+    def _finite(self, x: np.ndarray) -> np.ndarray:
+        """Where the density and its force are finite."""
+        level = np.empty(len(x), x.dtype)
+        way = self.way.outside()
+        for at in range(0, len(x), self.rows):
+            here = slice(at, min(at + self.rows, len(x)))
+            some = np.resize(x[here], (self.rows, x.shape[1]))
+            level[here] = np.asarray(way.evaluated(some, self.chart).logdensity)[: here.stop - at]
+        return np.isfinite(level)
 
     def functions(self, rng: np.random.Generator) -> Functions:
         """What is looked at: in a frame of the first half of the draws, which fits them too well to compare them."""

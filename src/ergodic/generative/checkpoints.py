@@ -1,7 +1,7 @@
 """Checkpoints of training: every array of the state in one safetensors file, written whole or not at all.
 
 Arrays are named by their path in the state, ``decoder/layers/0/weight``. Files of earlier versions can be read: there
-Adam's arrays are called ``adam/0/...``, and the first ones have no digest.
+Adam's arrays are called ``adam/0/...``, and the digest, which is in the header, is that of the arrays alone.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..runtime.errors import StorageError
-from ..runtime.files import digest, named_leaves, read_arrays, write_atomically
+from ..runtime.files import CHECKSUM, digest, named_leaves, parsed, read_arrays, write_arrays
 from .iterations import State
 
 _MARK = "training"
+_FIELDS = {"recipe", "stage", "seconds", "rows"}
 _EARLIER_ADAM, _ADAM = "adam/0/", "adam/"
 
 
@@ -38,17 +39,9 @@ class Checkpoint(NamedTuple):
 
 def write_checkpoint(path: Path, recipe: Mapping[str, object], checkpoint: Checkpoint) -> None:
     """Write a checkpoint, with the recipe that it belongs to."""
-    from safetensors.numpy import save
-
-    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(checkpoint.state)}
-    header = {
-        "recipe": recipe,
-        "stage": checkpoint.stage,
-        "seconds": checkpoint.seconds,
-        "rows": checkpoint.rows,
-        "sha256": digest(arrays),
-    }
-    write_atomically(path, save(arrays, metadata={_MARK: json.dumps(header)}))
+    arrays = {name: np.asarray(leaf) for name, leaf in named_leaves(checkpoint.state)}
+    rest = {"stage": checkpoint.stage, "seconds": checkpoint.seconds, "rows": checkpoint.rows}
+    write_arrays(path, _MARK, {"recipe": recipe, **rest}, arrays)
 
 
 def read_checkpoint(path: Path, recipe: Mapping[str, object], template: Callable[[int], State]) -> Checkpoint | None:
@@ -64,11 +57,14 @@ def read_checkpoint(path: Path, recipe: Mapping[str, object], template: Callable
     metadata, arrays = read_arrays(path, "a training checkpoint", "; delete it to begin anew")
     if _MARK not in metadata:
         raise StorageError(f"{path} is not a training checkpoint; delete it to begin anew")
-    header = json.loads(metadata[_MARK])
-    if header.get("sha256") not in (None, digest(arrays)):
-        raise StorageError(f"{path} is damaged: not the arrays that were written; delete it to begin anew")
+    header = parsed(metadata[_MARK], f"{path}'s header")
+    if not isinstance(header, dict) or not set(header) >= _FIELDS:
+        raise StorageError(f"{path} is damaged: its header cannot be read; delete it to begin anew")
+    if CHECKSUM not in metadata and header.get("sha256") != digest(arrays):
+        raise StorageError(f"{path} is damaged: it does not have the checksum of its arrays; delete it to begin anew")
     if header["recipe"] != json.loads(json.dumps(recipe)):
         raise StorageError(f"{path} is of a run with other settings; give another folder, or delete it to begin anew")
+    _check(path, header)
     arrays = {name.replace(_EARLIER_ADAM, _ADAM, 1): array for name, array in arrays.items()}
     shapes = template(header["stage"])
     leaves = []
@@ -79,3 +75,13 @@ def read_checkpoint(path: Path, recipe: Mapping[str, object], template: Callable
         leaves.append(jnp.asarray(array))
     state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
     return Checkpoint(header["stage"], state, header["seconds"], header["rows"])
+
+
+def _check(path: Path, header: dict[str, Any]) -> None:
+    """Refuse a stage that the recipe does not have, and a history that is no table of numbers."""
+    stage, rows = header["stage"], header["rows"]
+    sound = type(stage) is int and 0 <= stage < len(header["recipe"]["stages"])
+    sound &= isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    numbers = [header["seconds"], *(value for row in rows for value in row.values())] if sound else ["none"]
+    if not all(type(number) in (int, float) for number in numbers):
+        raise StorageError(f"{path} is damaged: its header has no stage, seconds and rows; delete it to begin anew")

@@ -48,6 +48,7 @@ from ..sampler import Sampler
 from ..target import Density, Target
 from ..tuning.greedy_settings import GreedySettings, details_of
 from ..tuning.stepping import Way
+from ..tuning.stuck import why_stuck
 from ..tuning.tempering import gaussian_around, through_temperatures
 from ..tuning.walking import Walked, pilot, prune, relearned, retune
 from .schedule import (
@@ -211,7 +212,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         P0 was off it has forgotten the same share twice.
         """
         way, rng = found.way, generator(jax.random.fold_in(key, _CENTRES + attempt))
-        initials = _around(found, rng)
+        initials, pilot_end = _around(found, rng), found.particles()[0]
         found = retune(
             way,
             initials,
@@ -226,10 +227,8 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             budget=spent.budget,
         )
         if not len(found.chosen.step):
-            raise TargetError(
-                f"'{way.members[0].name}' rejects every step, however small, from where its pilot ended: is its "
-                "gradient right?"
-            )
+            why = why_stuck(pilot_end, way.members[0].names)
+            raise TargetError(f"'{way.members[0].name}' rejects every step from where its pilot ended: {why}")
         family = len(way.members) > 1
         if family or (found.settled[0] and not least and not spent.budget.over()):
             pruned = prune(way, initials, found, jax.random.fold_in(key, _PRUNE), floors)

@@ -13,14 +13,15 @@ _NEARER, _FEW = 0.75, 0.15
 def failed(sampler: Sampler) -> bool:
     """Whether there is evidence against it; or, for weighted draws, whether they are worth too little to tell."""
     certificate = sampler.certificate
-    if certificate is None:
+    if certificate is None or _untunable(sampler):
         return False
     return certificate.passed is False or (sampler.kind is Kind.WEIGHTED and certificate.passed is None)
 
 
 def short(sampler: Sampler) -> bool:
     """Whether nothing failed, but other starts than its own have not settled yet: a longer chain would tell."""
-    return any(finding.group == "start" and finding.verdict == "inconclusive" for finding in _findings(sampler))
+    late = any(finding.group == "start" and finding.verdict == "inconclusive" for finding in _findings(sampler))
+    return late and not _untunable(sampler)
 
 
 def biased(sampler: Sampler) -> bool:
@@ -36,6 +37,12 @@ def rank(sampler: Sampler) -> int:
 def no_nearer(longer: Sampler, before: Sampler) -> bool:
     """Whether pairs of chains that do not meet do not meet in a longer chain either: they live in separate modes."""
     return min(_apart(longer), _apart(before)) > _FEW and _apart(longer) > _NEARER * _apart(before)
+
+
+def _untunable(sampler: Sampler) -> bool:
+    """Whether what is wrong is the density itself, which no tuning mends (`diagnostics/edges.py`)."""
+    names = ("infinite values", "support", "NaN")
+    return any(finding.name in names and finding.verdict != "noted" for finding in _findings(sampler))
 
 
 def _apart(sampler: Sampler) -> float:

@@ -6,6 +6,7 @@ that NumPy scalars, arrays and lists become numbers and tuples that hash, compar
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -111,6 +112,45 @@ def check_seed(value: object, what: str) -> int:
         raise ConfigError(f"{what} must be a whole number from 0 to 2**32 - 1, not {value!r}")
     return value
 
+
+def record(kind: Callable[..., T], parts: object, what: str, types: Mapping[str, object] | None = None) -> T:
+    """A record made from parts that came from a file; each must have the type that its field says.
+
+    Args:
+      kind: a class whose fields are annotated, or with ``types`` any function of them.
+      parts: its fields, by name; those that have a default may be missing.
+      what: what the record is, for the error.
+      types: the annotation of every field.
+    """
+    types = inspect.get_annotations(cast(type, kind)) if types is None else types
+    if not isinstance(parts, dict) or not set(parts) <= set(types):
+        raise ConfigError(f"{what} must have the parts {', '.join(types)}")
+    for name, value in parts.items():
+        if not _KNOWN[str(types[name])](value):
+            raise ConfigError(f"{what} has a {name} that is no {types[name]}: {value!r:.40}")
+    try:
+        listed = {name: tuple(parts[name]) for name in parts if str(types[name]).startswith("tuple")}
+        return kind(**{**parts, **listed})
+    except TypeError as error:
+        raise ConfigError(f"{what} is incomplete: {error}") from error
+
+
+def _is(*types: type) -> Callable[[object], bool]:
+    """Whether a value has exactly one of these types: True is no number."""
+    return lambda value: type(value) in types
+
+
+_KNOWN: Mapping[str, Callable[[object], bool]] = {
+    "str": _is(str),
+    "int": _is(int),
+    "float": _is(int, float),
+    "float | None": _is(int, float, type(None)),
+    "list": _is(list),
+    "dict": _is(dict),
+    "dict | None": _is(dict, type(None)),
+    "tuple[float, ...]": lambda value: isinstance(value, list | tuple) and all(map(_is(int, float), value)),
+}
+"""What JSON has for a field of this type."""
 
 _BY_TYPE: Mapping[str, Rule] = {
     "int": positive_int,

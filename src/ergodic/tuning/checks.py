@@ -20,6 +20,8 @@ from ..runtime.programs import compiled
 from ..target import Density, Target
 
 _STARTS = 100
+_STEP = 0.25
+"""Nats that rounding may take."""
 
 
 class Check(NamedTuple):
@@ -49,7 +51,18 @@ def judged(target: Target, values: np.ndarray, gradients: np.ndarray) -> list[Ch
         _finite_values(values),
         _finite_gradients(values, gradients, target.names),
         _depends(values, gradients, target.names),
+        *_unresolved(values, gradients),
     ]
+
+
+def look(target: Target, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log π* and its gradient as the user's function gives them.
+
+    Ensembles have -inf, and no force, wherever either of them is not finite; this has NaN, +inf and -inf apart.
+    """
+    x = jnp.asarray(positions)
+    values, gradients = jax.device_get(compiled(_as_written, (target.density,), x)(x))
+    return np.asarray(values), np.asarray(gradients)
 
 
 def require_usable(target: Target, key: Array, initial: Initial) -> None:
@@ -62,6 +75,10 @@ def insist(target: Target, checks: list[Check]) -> None:
     for check in checks:
         if check.status == "failed":
             raise TargetError(f"'{target.name}' {check.message}")
+
+
+def _as_written(density: Density, positions: Array) -> tuple[Array, Array]:
+    return density.batched(positions)
 
 
 def _evaluate(density: Density, initial: Initial, key: Array) -> tuple[Array, Array]:
@@ -124,8 +141,28 @@ def _depends(values: np.ndarray, gradients: np.ndarray, names: tuple[str, ...]) 
     inside = np.isfinite(values)
     flat = np.all(gradients[inside] == 0, axis=0)
     if flat.all() and len(np.unique(values[inside])) <= 1 and inside.all():
-        return Check(name, "failed", "depends on nothing: the same value and a zero gradient at every start")
+        return Check(
+            name,
+            "failed",
+            "depends on nothing: the same value and a zero gradient at every start (a density that is constant within "
+            "bounds has to be mapped to the reals)",
+        )
     if flat.any():
         which = ", ".join(f"'{names[i]}'" for i in np.flatnonzero(flat)[:5])
         return Check(name, "warning", f"has a zero gradient along {which} at every start: is it improper there?")
     return Check(name, "passed", "every coordinate has a gradient")
+
+
+def _unresolved(values: np.ndarray, gradients: np.ndarray) -> list[Check]:
+    """A failed check where differences of log π* between starts are smaller than its rounding."""
+    inside = np.isfinite(values)
+    size = np.abs(values[inside]).max(initial=0)
+    step = float(np.spacing(size))
+    lost = step > _STEP and inside.sum() > 1 and np.ptp(values[inside]) <= 2 * step
+    if not lost or not np.any(gradients[inside] != 0):
+        return []
+    words = (
+        f"is about {size:.3g} at every start, where {values.dtype} has steps of {step:.2g}: its differences are lost "
+        "in rounding; subtract a constant from it, or use float64"
+    )
+    return [Check("resolution", "failed", words)]

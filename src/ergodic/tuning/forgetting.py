@@ -102,7 +102,8 @@ def _functions(particles: Particles, frame: Particles, chart: LinearChart) -> np
     """x, z, their squares about the frame's mean, and log π*, of every particle."""
     away = particles.position - frame.position.mean(axis=0)
     z = chart.whiten(away)
-    return np.concatenate((away, away**2, z, z**2, particles.logdensity[:, None]), axis=1, dtype=np.float64)
+    with np.errstate(over="ignore"):  # particles of an improper density go far
+        return np.concatenate((away, away**2, z, z**2, particles.logdensity[:, None]), axis=1, dtype=np.float64)
 
 
 def _shuffled(particles: Particles, rng: np.random.Generator) -> Particles:

@@ -35,7 +35,7 @@ from ..runtime.budget import Budget
 from ..runtime.errors import TargetError
 from ..runtime.noise import generator
 from ..statistics.levels import floor_of
-from .checks import insist, judged, require_usable
+from .checks import insist, judged, look, require_usable
 from .forgetting import Particles, forgotten, particles_of, remembered, still
 from .greedy import APPLY, FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, begin
 from .greedy_settings import GreedySettings
@@ -353,9 +353,11 @@ def _mixed(before: Particles, after: Particles, chart: LinearChart, settings: Gr
 def _insist(way: Way, starting: list[Particles]) -> None:
     """Refuse the first member whose log-density is not usable where it starts."""
     for member, each in enumerate(starting):
-        checks = judged(way.members[0], each.logdensity, each.gradient)
-        if any(check.status == "failed" for check in checks):
-            insist(way.members[member], checks)
+        target = way.members[member]
+        values, gradients = each.logdensity, each.gradient
+        if not np.isfinite(values).all():  # outside of the support, or is it NaN, +inf, or a force that is not finite?
+            values, gradients = look(target, way.left(each.position, values)[0])
+        insist(target, judged(target, values, gradients))
 
 
 def rescued(particles: Particles, below: float, rng: np.random.Generator) -> Particles:

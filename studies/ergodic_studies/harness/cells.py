@@ -1,7 +1,8 @@
 """A cell of a study: work that is done once, kept on disk under a name that holds its settings, and read from then on.
 
-A cell's file is written when the cell is done. A study that was killed reads the cells that are there and goes on with
-the rest; a cell whose settings were changed has another name, and is run anew.
+A cell's file is written when the cell is done, with its name and a checksum. A study that was killed reads the cells
+that are there and goes on with the rest; a cell whose settings were changed has another name, and is run anew, as is
+one whose file is damaged, or that of another cell.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ergodic.runtime.files import write_atomically
+from ergodic.runtime.errors import StorageError
+from ergodic.runtime.files import parsed, write_atomically
 
 Result = TypeVar("Result")
 """What a cell's work returns: anything that JSON holds."""
@@ -63,19 +65,21 @@ class Cell(Generic[Result]):
 
     def finished(self, folder: Path) -> bool:
         """Whether the result is on disk."""
-        return self.file(folder).is_file()
+        return self.kept(folder) is not None
 
     def kept(self, folder: Path) -> Result | None:
-        """The result from disk; None where the cell was not done yet."""
-        result: Result | None = json.loads(self.file(folder).read_text()) if self.finished(folder) else None
-        return result
+        """The result from disk; None where the cell was not done yet, or its file is damaged or another cell's."""
+        found: Result | None = _read(self.file(folder))
+        return found
 
     def result(self, folder: Path, *, again: bool = False) -> Result:
         """The result: from disk where it is there, else (or if it is wanted ``again``) by doing the work now."""
-        if again or not self.finished(folder):
+        kept = None if again else self.kept(folder)
+        if kept is None:
             result = self.work(folder / self.name)
-            write_atomically(self.file(folder), json.dumps(result, indent=1, ensure_ascii=False).encode())
-        kept = self.kept(folder)
+            document = {"cell": self.name, "sha256": _digest(result), "result": result}
+            write_atomically(self.file(folder), json.dumps(document, indent=1, ensure_ascii=False).encode())
+            kept = self.kept(folder)
         assert kept is not None
         return kept
 
@@ -83,7 +87,25 @@ class Cell(Generic[Result]):
         """The results on disk of all cells that have these words, whatever their settings."""
         pattern = "-".join([*(_word(word) for word in self.words), "????????.json"])
         for file in sorted(folder.glob(pattern)):
-            yield json.loads(file.read_text())
+            kept: Result | None = _read(file)
+            if kept is not None:
+                yield kept
+
+
+def _read(file: Path) -> Any:
+    """The result in a cell's file; None where there is no file, or not what that cell wrote."""
+    try:
+        document = parsed(file.read_bytes(), str(file))
+    except (FileNotFoundError, StorageError):
+        return None
+    if not isinstance(document, dict) or document.get("cell") != file.stem:
+        return None
+    result = document.get("result")
+    return result if document.get("sha256") == _digest(result) else None
+
+
+def _digest(result: object) -> str:
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -36,6 +36,20 @@ def test_other_settings_are_another_cell_with_the_same_words(tmp_path):
     assert sorted(found["value"] for found in cell(ran).with_any_settings(tmp_path)) == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("damage", [b"[]", b"{}", b"", b"[" * 100_000, b'{"value": 1.0}', None])
+def test_a_damaged_cell_is_run_again(tmp_path, damage):
+    """So is one whose file is another cell's; it used to be taken for the result."""
+    ran = []
+    one, other = cell(ran), cell(ran, 2.0)
+    other.result(tmp_path)
+    one.result(tmp_path)
+    whole = one.file(tmp_path).read_bytes()
+    one.file(tmp_path).write_bytes(other.file(tmp_path).read_bytes() if damage is None else damage)
+    assert one.kept(tmp_path) is None and len(list(one.with_any_settings(tmp_path))) == 1
+    assert one.result(tmp_path) == {"value": 1.0} and one.file(tmp_path).read_bytes() == whole
+    assert len(ran) == 3
+
+
 def test_a_cell_that_failed_leaves_nothing(tmp_path):
     def work(path):
         raise ValueError("no luck")
