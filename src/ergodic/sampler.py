@@ -222,6 +222,9 @@ class Sampler:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
         save(self, path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"gathered": None}  # it holds compiled programs: another process gathers anew
+
     def __repr__(self) -> str:
         return (
             f"Sampler({self.method.name} on '{self.target.name}', dim={self.target.dim}, "

@@ -26,6 +26,7 @@ from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .kernels.pulled_back import pulled_back
 from .runtime.errors import TargetError
+from .runtime.travel import Travels
 from .runtime.validation import finite_float
 from .runtime.work import Traced, Work
 
@@ -245,7 +246,7 @@ class Model(NamedTuple):
     """``predictive(position, key)``: data simulated from one unconstrained position, by site."""
 
 
-class Target:
+class Target(Travels):
     """What to sample.
 
     Args:

@@ -19,6 +19,7 @@ from jaxtyping import Array
 
 from ..runtime.errors import TargetError
 from ..runtime.extras import require
+from ..runtime.travel import Recipe
 from ..target import Model, Target
 from .languages import check_labels, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 from .numpyro_sites import Message, constants, is_auxiliary, sites_of, trace
@@ -83,7 +84,7 @@ def from_numpyro(
         with suppress(Exception):  # a model that cannot be told is fitted without
             middle = {site: jnp.asarray(np.median(draws, axis=0), dtype) for site, draws in prior.items()}
             hints = hinted(partial(_parameters, closed), middle)
-    return Target(
+    target = Target(
         traced(partial(_logdensity, closed, dtype), dtype),
         like=like,
         constrain=traced(partial(_constrain, closed), dtype),
@@ -99,6 +100,9 @@ def from_numpyro(
             predictive=traced(partial(_predictive, closed, tuple(observed)), dtype) if observed else None,
         ),
     )
+    settings = {"coords": coords, "dims": dims, "name": name, "seed": seed}
+    target.recipe = Recipe.of(from_numpyro, model, *args, **settings, **kwargs)
+    return target
 
 
 def _known(bound: Callable) -> tuple[dict[str, Array], dict[str, Array]]:
