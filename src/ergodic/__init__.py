@@ -10,12 +10,13 @@ draws = sampler.sample(jax.random.key(1), 100_000)
 from . import targets
 from ._version import __version__
 from .adapters import arviz as _arviz  # noqa: F401 provides Draws.to_arviz
+from .adapters import frames as _frames  # noqa: F401 provides Draws.to_pandas
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
 from .api import fit, fit_many, load
 from .certificate import Certificate
 from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
-from .draws import Draws, WeightedDraws
+from .draws import Draws, WeightedDraws, concatenate
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
@@ -60,6 +61,7 @@ __all__ = [
     "Truth",
     "WeightedDraws",
     "__version__",
+    "concatenate",
     "fit",
     "fit_many",
     "from_numpyro",

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..draws import Draws, summarising
+from ..draws import Draws, summarising, variables
 from ..runtime.arviz import available, ess, mcse
 from ..runtime.drawing import Kind
 from ..target import Target, leaf_name
@@ -124,11 +124,11 @@ def summarise(
 
 
 @summarising.provide
-def summarise_draws(draws: Draws, rows: int | None) -> Summary:
+def summarise_draws(draws: Draws, rows: int | None, var_names: Sequence[str] | None = None) -> Summary:
     """The summary of draws in memory, with what should worry about them at first sight."""
-    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.runs)]
-    leaves.append(draws.logdensity[:, None])
-    names = [*coordinate_names(draws.target), "log π*"]
+    chosen, scalars = variables(draws.runs, var_names), scalar_names(draws.target)
+    leaves = [leaf.reshape(len(draws), -1) for leaf in chosen.values()] + [draws.logdensity[:, None]]
+    names = [*(name for variable in chosen for name in scalars[variable]), "log π*"]
     log_weight = draws.stats.get("log_weight")
 
     def parts() -> Iterator[Part]:
@@ -148,19 +148,27 @@ def summarise_draws(draws: Draws, rows: int | None) -> Summary:
 
 
 def coordinate_names(target: Target) -> list[str]:
-    """One name a constrained scalar: ``theta[Choate]`` where the model labels a dimension, else ``theta[0]``."""
-    dims, coords = target.model.dims, target.model.coords
+    """One name a constrained scalar, variable after variable."""
+    return [name for names in scalar_names(target).values() for name in names]
+
+
+def scalar_names(target: Target) -> dict[str, list[str]]:
+    """By variable, one name a scalar: ``theta[Choate]`` where the model labels a dimension, else ``theta[0]``."""
+    dims, coords, layout = target.model.dims, target.model.coords, target.layout
     if target.constrain is None and not dims:
-        return list(target.names)
-    names = []
+        ends = np.cumsum(layout.sizes).tolist()
+        cuts = zip(layout.paths, layout.sizes, ends, strict=True)
+        return {path: list(target.names[end - size : end]) for path, size, end in cuts}
+    found = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]:
         name = leaf_name(path)
         labels = [coords.get(dim, ()) for dim in dims.get(name, ("",) * leaf.ndim)]
         labels = [known if len(known) == size else range(size) for known, size in zip(labels, leaf.shape, strict=True)]
-        for index in np.ndindex(*leaf.shape):
-            places = ",".join(str(label[i]) for label, i in zip(labels, index, strict=True))
-            names.append(f"{name}[{places}]" if places else name)
-    return names
+        places = (
+            ",".join(str(label[i]) for label, i in zip(labels, at, strict=True)) for at in np.ndindex(*leaf.shape)
+        )
+        found[name] = [f"{name}[{place}]" if place else name for place in places]
+    return found
 
 
 def constrained_shape(target: Target) -> PyTree:
