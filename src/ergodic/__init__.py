@@ -22,7 +22,16 @@ from .family_sampler import FamilyDraws, FamilySampler
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
 from .methods.long_chain import LongChain
 from .methods.refined import refine
-from .runtime.errors import ConfigError, DataError, DrawsWarning, ErgodicError, ModelError, StorageError, TargetError
+from .runtime.errors import (
+    ConfigError,
+    DataError,
+    DrawsWarning,
+    ErgodicError,
+    ModelError,
+    StorageError,
+    TargetError,
+    TargetWarning,
+)
 from .sampler import Sampler
 from .target import Model, Reference, Target, Truth
 
@@ -58,6 +67,7 @@ __all__ = [
     "StorageError",
     "Target",
     "TargetError",
+    "TargetWarning",
     "Truth",
     "WeightedDraws",
     "__version__",

@@ -107,11 +107,16 @@ class Certificate:
         order = [f for verdict in ("failed", "inconclusive") for f in self.findings if f.verdict == verdict]
         return tuple(dict.fromkeys(finding.advice for finding in order if finding.advice))[:3]
 
-    def summary(self) -> str:
-        """The findings as a table in plain text, then the verdict and what to try."""
+    def summary(self, *, all: bool = False) -> str:
+        """The findings as a table in plain text, then the verdict and what to try.
+
+        What is only noted says how hard a chain has to work (a narrow P0, diverging transitions, idle steps), and is
+        no evidence against its draws: they would fail the tests. It is shown with ``all=True``.
+        """
         rows = [("", "test", "statistic", "p-value", "what was seen")]
         marks = {"passed": "✓", "failed": "✗", "inconclusive": "?", "noted": "·"}
-        for f in self.findings:
+        shown = [f for f in self.findings if all or f.verdict != "noted"]
+        for f in shown:
             rows.append((marks[f.verdict], f.name, _number(f.statistic), _p(f.p_value), f.words))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
@@ -121,6 +126,8 @@ class Certificate:
         lines.append(f"certificate: {self.verdict} ({self.draws:,} fresh draws; {_LEGEND[self.verdict]})")
         if self.bound is not None and self.bound.total_variation < _VACUOUS:
             lines.append(f"bound: {self.bound}")
+        if hidden := len(self.findings) - len(shown):
+            lines.append(f"noted besides, without weight: {hidden} more, in summary(all=True)")
         lines += [f"  try: {words}" for words in self.advice()]
         return "\n".join(lines)
 

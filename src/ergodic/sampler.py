@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, overload, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, PyTree
 
 from ._version import __version__
@@ -55,6 +56,8 @@ class Certifies(Protocol):
 _KEPT = 1 << 16
 """Certified draws that a file keeps, at most."""
 _TOLD = 1024
+_OUTSIDE = get_opaque_trace_state(convention="flax")  # type: ignore[no-untyped-call]
+"""What JAX says where nothing is being traced."""
 
 certifying: Port[Certifies] = Port("Sampler.certify")
 
@@ -244,7 +247,12 @@ def warn_of_lost(logdensity: np.ndarray) -> None:
 
 
 def require_key(key: object) -> Array:
-    """A JAX random key, or an error that says how to make one."""
+    """A JAX random key, or an error that says how to make one; or that this is no place to fit or draw."""
+    if get_opaque_trace_state(convention="flax") != _OUTSIDE:  # type: ignore[no-untyped-call]
+        raise ConfigError(
+            "fit, sample and certify run programs of their own, and cannot be inside of jax.jit, jax.vmap or jax.grad: "
+            "call them outside; many posteriors at once are eg.fit_many(targets, key)"
+        )
     if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32):
         return key
     raise ConfigError(f"key must be a JAX random key such as jax.random.key(0), not {key!r}")

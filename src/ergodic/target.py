@@ -27,7 +27,7 @@ from .kernels.ensemble import BatchedDensity
 from .kernels.pulled_back import pulled_back
 from .runtime.errors import TargetError
 from .runtime.travel import Travels
-from .runtime.validation import finite_float
+from .runtime.validation import finite_float, warn_if_narrowed
 from .runtime.work import Traced, Work
 
 LogDensity = Callable[[PyTree], Array]
@@ -69,6 +69,7 @@ class Layout:
             arrays.append(array)
             if not isinstance(leaf, float):
                 strong.add(array.dtype)
+            warn_if_narrowed(leaf, array, f"`like` leaf '{name}'")
         if len(set(paths)) < len(paths):
             twice = next(path for path in paths if paths.count(path) > 1)
             raise TargetError(f"two leaves of `like` are both called '{twice}'; rename one")

@@ -242,3 +242,39 @@ def test_what_the_model_says_drives_what_is_a_hint():
     target = eg.from_numpyro(model)
     named = {(target.names[j], target.names[i]) for j, i in target.hints}
     assert named == {(f"lam[{i}]", f"beta[{i}]") for i in range(3)} | {("tau", f"beta[{i}]") for i in range(3)}
+
+
+def line(x, y, likelihood=dist.Normal, **options):
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    numpyro.sample("y", likelihood(slope * x, 1.0), **options, obs=y)
+
+
+def test_data_that_broadcast_against_their_distribution_are_named():
+    x, y = np.ones(10, np.float32), np.ones((10, 1), np.float32)
+    with pytest.warns(eg.TargetWarning, match=r"'y' has data of shape \(10, 1\).*of shape \(10,\).*100 terms"):
+        eg.from_numpyro(line, x, y)
+    eg.from_numpyro(line, x, y[:, 0])
+
+
+def test_observed_values_that_cannot_be_are_named_by_site_and_row():
+    x = np.ones(4, np.float32)
+    with pytest.raises(eg.TargetError, match=r"'line' has NaN among the observed values of 'y', at \[1\], \[3\]:"):
+        eg.from_numpyro(line, x, np.array([0.0, np.nan, 1.0, np.nan]))
+
+    def counts(y, rate=dist.Poisson):
+        numpyro.sample("y", rate(jnp.exp(numpyro.sample("a", dist.Normal(0, 1)))).expand([3]).to_event(1), obs=y)
+
+    with pytest.raises(eg.TargetError, match=r"'y' that its distribution cannot give, at \[2\]: they must be whole"):
+        eg.from_numpyro(counts, np.array([1, 0, -1]))
+    with pytest.raises(eg.TargetError, match=r"they must be positive"):
+        eg.from_numpyro(counts, np.array([1.0, 0.5, -1]), dist.Exponential)
+    assert eg.from_numpyro(counts, np.array([1, 0, 2])).dim == 1
+
+
+def test_masked_values_need_not_be_numbers():
+    def masked(y):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        with numpyro.handlers.mask(mask=~np.isnan(y)):
+            numpyro.sample("y", dist.Normal(a, 1), obs=jnp.nan_to_num(y))
+
+    assert eg.from_numpyro(masked, np.array([0.0, np.nan], np.float32)).dim == 1

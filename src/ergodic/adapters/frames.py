@@ -14,7 +14,7 @@ from ..runtime.extras import require
 
 @framing.provide
 def to_frame(draws: Draws, library: Literal["pandas", "polars"], var_names: Sequence[str] | None) -> Any:
-    """A row per draw and a column per scalar, then ``lp``, which is log π*, then each draw's chain, where several ran."""
+    """A row per draw, a column per scalar, then ``lp``, which is log π*, and the draw's chain, where several ran."""
     extra = {"pandas": "results", "polars": "polars"}[library]
     frames, scalars = require(library, extra, f"Draws.to_{library}"), scalar_names(draws.target)
     columns = {

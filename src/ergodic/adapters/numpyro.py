@@ -23,6 +23,7 @@ from ..runtime.travel import Recipe
 from ..target import Model, Target
 from .languages import check_labels, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 from .numpyro_sites import Message, constants, is_auxiliary, sites_of, trace
+from .observed import check_values
 
 
 def from_numpyro(
@@ -70,6 +71,11 @@ def from_numpyro(
         if not any(site.kind == "latent" for site in sites.values()):
             raise TargetError(f"the NumPyro model '{name}' has no latent site; there is nothing to sample")
         observed, fixed = jax.device_get(jax.jit(partial(_known, bound))())
+        try:
+            for site, value in observed.items():
+                check_values(site, value, sites[site].values)
+        except TargetError as error:
+            raise TargetError(f"the NumPyro model '{name}' {error}") from None
     constant = constants(model, args, kwargs, observed, sites)
     labels = {site: found.dims for site, found in sites.items()} | {site: tuple(d) for site, d in (dims or {}).items()}
     known_shapes = {site: found.shape for site, found in sites.items()}

@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from ..runtime.errors import TargetError
 from .languages import default_dims
+from .observed import must_be, warn_of_broadcast
 
 Message = dict[str, Any]
 """A site as NumPyro's handlers pass it on: a dict with ``type``, ``fn``, ``value`` and more."""
@@ -30,6 +31,8 @@ class Site(NamedTuple):
     """One name per dimension."""
     improper: bool = False
     """Whether its prior cannot be drawn from."""
+    values: str | None = None
+    """What observed values must be, as `must_be` says it."""
 
 
 def sites_of(model: Callable) -> dict[str, Site]:
@@ -98,7 +101,8 @@ def _sampled(name: str, site: Message, key: Array) -> Site:
     fn, shape = site["fn"], jnp.shape(site["value"])
     dims = _dims(name, site, fn.event_dim)
     if site["is_observed"]:
-        return Site("observed", shape, dims)
+        warn_of_broadcast(name, site)
+        return Site("observed", shape, dims, values=must_be(fn))
     if fn.support.is_discrete:
         raise TargetError(
             f"has a discrete latent site, '{name}'; sum it out, or make it continuous: positions are real"
