@@ -193,7 +193,7 @@ def _write(source: _Source, n: int, path: Path, before: int, settings: Attribute
     first = before // rows
     made = source.batches(first * rows // size, -(-n // size) - first * rows // size)
     some: Draws | None = None
-    with Progress("sampling", n, enabled=progress) as bar:
+    with Progress("sampling", n, "draws", enabled=progress) as bar:
         bar.advance(by=first * rows)
         for part in range(first, -(-n // rows)):
             begin, end = part * rows, min((part + 1) * rows, n)

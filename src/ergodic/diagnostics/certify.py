@@ -34,6 +34,7 @@ from ..runtime.drawing import Kind
 from ..runtime.errors import ConfigError
 from ..runtime.noise import generator
 from ..runtime.programs import Stopwatch
+from ..runtime.progress import count_steps, phase
 from ..runtime.validation import positive_int
 from ..sampler import Sampler
 from ..statistics.hypotheses import average, smallest, symmetric, two_averages, two_samples
@@ -138,6 +139,7 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
     """Stages until one fails, as many draws as wanted have been looked at, or the budget is spent."""
     found: list[Finding] = []
     clock, complete = Stopwatch(), False
+    phase("certificate", wanted, "draws")
     for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
         price = seen.price(total, whole)
         seconds = price * (seen.pace() or (budget.pace or 0.0) / seen.rows)
@@ -157,6 +159,7 @@ def _staged(seen: Gathered, key: Array, wanted: int, level: float, budget: Budge
             ):
                 return found  # no number of draws, nor any other start, lets a chain pass that is too short
         budget.spend(seen.gradients - so_far)
+        count_steps(by=total - already, gradients=seen.gradients - so_far)
         complete = whole
     return found
 
