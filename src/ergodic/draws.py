@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from numpy.typing import ArrayLike
 
 from .protocols import Fact
+from .runtime import html
 from .runtime.arviz import ess
 from .runtime.drawing import Batch, Kind
 from .runtime.errors import ConfigError, unknown
@@ -35,6 +36,8 @@ summarising: Port[Callable[[Draws, int | None, Sequence[str] | None], Summary]] 
 """(draws, rows, var_names) to the table of them, with what should worry at first sight."""
 framing: Port[Callable[[Draws, Literal["pandas", "polars"], Sequence[str] | None], Any]] = Port("Draws.to_pandas")
 """(draws, library, var_names) to a data frame of that library."""
+plotting: Port[Callable[[Draws, Sequence[str] | None], Any]] = Port("Draws.plot")
+"""(draws, var_names) to a Matplotlib figure."""
 converting: Port[Callable[..., PyTree]] = Port("Draws.to_arviz")
 """(draws, predictive=..., log_likelihood=...) to ArviZ InferenceData."""
 
@@ -224,6 +227,14 @@ class Draws:
         if it has at most 50 million values. Predictions are the same each time: their key comes from the draws' seed.
         """
         return converting.verb(self, predictive=predictive, log_likelihood=log_likelihood)
+
+    def plot(self, var_names: Sequence[str] | None = None) -> Any:
+        """A Matplotlib figure: E[log π*] along the chain, and every scalar's marginal with its mean and error."""
+        return plotting.verb(self, var_names)
+
+    def _repr_html_(self) -> str:
+        curve = html.sparkline(self.trace.get("expected_logdensity", ()), "E[log π*] along the chain")
+        return html.panel(repr(self), curve, self.summary(10)._repr_html_())
 
     def __repr__(self) -> str:
         mean, worth = float(self.mean(self.logdensity)), ""

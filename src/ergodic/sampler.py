@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Literal, Protocol, overload, runtime_checkable
@@ -22,6 +22,7 @@ from .charts.coordinates import Coordinates
 from .charts.telling import ToldChart
 from .draws import Draws, WeightedDraws, stated
 from .protocols import Correlated, Fact, Independent, Method
+from .runtime import html
 from .runtime.budget import Budget
 from .runtime.drawing import Columns, Kind, filled
 from .runtime.errors import ConfigError, DrawsWarning
@@ -60,6 +61,8 @@ _OUTSIDE = get_opaque_trace_state(convention="flax")  # type: ignore[no-untyped-
 """What JAX says where nothing is being traced."""
 
 certifying: Port[Certifies] = Port("Sampler.certify")
+plotting: Port[Callable[[Sampler], Any]] = Port("Sampler.plot")
+"""A sampler to a Matplotlib figure."""
 
 
 @dataclass(eq=False)
@@ -224,6 +227,25 @@ class Sampler:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
         save(self, path)
+
+    def plot(self) -> Any:
+        """A Matplotlib figure of the certified draws: along the chain, what drives what, and marginals."""
+        return plotting.verb(self)
+
+    def _repr_html_(self) -> str:
+        curve = {} if self.draws is None else self.draws.trace
+        drivers = [self.target.names[j] for j in self.chart.coordinates.drivers()]
+        verdict = "not certified" if self.certificate is None else self.certificate.verdict
+        known = {
+            "method": self.method.title,
+            "certificate": html.badge(verdict),
+            "gradients of a draw, one after the other": f"{self.depth:,}",
+            "gradients of tuning": f"{self.cost.gradients:,}",
+            "seconds": f"{self.cost.run_seconds:.2f} (+ {self.cost.compile_seconds:.1f} of compiling)",
+            "chart": f"{', '.join(drivers[:5])} drive others" if drivers else "the target's own coordinates",
+        }
+        line = html.sparkline(curve.get("expected_logdensity", ()), "E[log π*] along the chain")
+        return html.panel(f"Sampler of '{self.target.name}', dim {self.target.dim}", html.facts(known), line)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"gathered": None}  # it holds compiled programs: another process gathers anew

@@ -25,6 +25,7 @@ from .charts.coordinates import Coordinates
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .kernels.pulled_back import pulled_back
+from .runtime import html
 from .runtime.errors import TargetError
 from .runtime.travel import Travels
 from .runtime.validation import finite_float, warn_if_narrowed
@@ -354,6 +355,10 @@ class Target(Travels):
 
     def __repr__(self) -> str:
         return f"Target('{self.name}', dim={self.dim}, like=({self.layout}))"
+
+    def _repr_html_(self) -> str:
+        shapes = zip(self.layout.paths, self.layout.shapes, strict=True)
+        return html.panel(f"Target '{self.name}', dim {self.dim}", html.table(("unconstrained", "shape"), [*shapes]))
 
 
 def _check_scalar(out: PyTree, what: str, dtype: np.dtype) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..draws import Draws, summarising, variables
+from ..runtime import html
 from ..runtime.arviz import available, ess, mcse
 from ..runtime.drawing import Kind
 from ..target import Target, leaf_name
@@ -27,6 +28,7 @@ from .health import worries
 _LEVELS = (0.05, 0.5, 0.95)
 _BLOCK = 1 << 21  # values in double precision at a time
 _KEPT = 1 << 25  # values kept for quantiles
+_MORE = "... {:,} more coordinates; summary(rows=None) shows all"
 
 
 class Part(NamedTuple):
@@ -68,23 +70,34 @@ class Summary:
     worries: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        *coordinates, last = range(len(self.names))
-        shown = coordinates[: self.rows]
-        numbers = (self.mean, self.sd, self.q5, self.q50, self.q95, self.mcse)
-        cells = [["", "mean", "sd", "5%", "50%", "95%", "error", "ess"]]
-        cells += [
-            [self.names[i], *(f"{column[i]:.4g}" for column in numbers), f"{self.ess[i]:,.0f}"] for i in (*shown, last)
-        ]
+        cells = self._cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join([name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row, widths[1:], strict=True))])
             for name, *row in cells
         ]
-        if len(shown) < len(coordinates):
-            lines.insert(-1, f"... {len(coordinates) - len(shown):,} more coordinates; summary(rows=None) shows all")
+        if hidden := len(self.names) + 1 - len(cells):
+            lines.insert(-1, _MORE.format(hidden))
         return "\n".join([*lines, *self._notes()])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        more = [_MORE.format(hidden)] if (hidden := len(self.names) - len(rows)) else []
+        return html.panel("", html.table(header, rows), *(html.text(note) for note in [*more, *self._notes()]))
+
+    def _cells(self) -> list[list[str]]:
+        """The table as text: a header, then the coordinates that are shown, and log π*."""
+        *coordinates, last = range(len(self.names))
+        numbers = (self.mean, self.sd, self.q5, self.q50, self.q95, self.mcse)
+        return [
+            ["", "mean", "sd", "5%", "50%", "95%", "error", "ess"],
+            *(
+                [self.names[i], *(f"{column[i]:.4g}" for column in numbers), f"{self.ess[i]:,.0f}"]
+                for i in (*coordinates[: self.rows], last)
+            ),
+        ]
 
     def _notes(self) -> Iterator[str]:
         errors = {
