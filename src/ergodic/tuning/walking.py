@@ -40,6 +40,7 @@ from .checks import insist, judged, require_usable
 from .forgetting import Particles, forgotten, particles_of, remembered, still
 from .greedy import APPLY, FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, begin
 from .greedy_settings import GreedySettings
+from .precision import warn_of_rounding
 from .stepping import Way, in_one
 
 Tree = TypeVar("Tree")
@@ -253,6 +254,8 @@ def pilot(
                 due = 2 * best.made
     best.measure()
     walked = best.done(settled, np.full(len(members), np.nan))
+    if len(members) == 1 and arrived.all():
+        warn_of_rounding(walked, best.rng)
     rows = len(members) * particles
     return walked._replace(depth=deepest + best.depth() - raced, gradients=walked.gradients + others * rows)
 
