@@ -24,7 +24,7 @@ class Site(NamedTuple):
     """What is known of a site without computing anything."""
 
     kind: str
-    """``"latent"``, ``"observed"`` or ``"deterministic"``."""
+    """``"latent"``, ``"observed"``, ``"deterministic"``, or ``"summed"``: latent and discrete."""
     shape: tuple[int, ...]
     """The shape of its constrained value."""
     dims: tuple[str, ...]
@@ -61,6 +61,19 @@ def trace(model: Callable, key: Array) -> dict[str, Message]:
     from numpyro.infer import init_to_sample
 
     return handlers.trace(handlers.substitute(handlers.seed(model, key), substitute_fn=init_to_sample)).get_trace()
+
+
+def nesting(model: Callable) -> int:
+    """How many dimensions from the right the model's plates take: those left of them are free for enumeration."""
+    deepest = 0
+
+    def look(key: Array) -> None:
+        nonlocal deepest
+        frames = (frame for site in trace(model, key).values() for frame in site.get("cond_indep_stack", ()))
+        deepest = max((-frame.dim for frame in frames), default=0)
+
+    jax.eval_shape(look, jax.random.key(0))
+    return deepest
 
 
 def is_auxiliary(site: Message) -> bool:
@@ -104,9 +117,12 @@ def _sampled(name: str, site: Message, key: Array) -> Site:
         warn_of_broadcast(name, site)
         return Site("observed", shape, dims, values=must_be(fn))
     if fn.support.is_discrete:
-        raise TargetError(
-            f"has a discrete latent site, '{name}'; sum it out, or make it continuous: positions are real"
-        )
+        if not fn.has_enumerate_support:
+            raise TargetError(
+                f"has a discrete latent site, '{name}', of a {type(fn).__name__}, which has too many values to be "
+                "summed over: make it continuous, since positions are real"
+            )
+        return Site("summed", shape, dims)
     if isinstance(fn, Delta):
         raise TargetError(f"samples '{name}' from a Delta; use numpyro.deterministic")
     with helpful_support_errors(site):

@@ -41,6 +41,7 @@ from ..statistics.hypotheses import average, smallest, symmetric, two_averages, 
 from . import starts
 from .beyond import beyond
 from .evidence import findings as evidence_findings
+from .exchange import explained
 from .functions import Functions, Tails
 from .gathering import Gathered, coupled, separate
 from .health import findings as health_findings
@@ -111,6 +112,7 @@ def certify(
     seen.wanted = 0 if distance is None else math.ceil(_TELLING / distance)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed)
+    found = explained(found, sampler.target, seen.usable)
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more
