@@ -8,8 +8,8 @@ import pytest
 import ergodic as eg
 from ergodic.diagnostics import summary as module
 from ergodic.diagnostics.summary import Part, summarise
+from ergodic.model import Model
 from ergodic.runtime.drawing import Kind
-from ergodic.target import Model
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ ROOMS = (
     ("charts",),
     ("initial",),
     ("kernels",),
-    ("chain",),
+    ("chain", "model"),
     ("target",),
     ("family",),
     ("draws", "certificate"),
@@ -37,6 +37,7 @@ ROOMS = (
     ("bnn",),
     ("generative",),
     ("api",),
+    ("calibration",),
     ("cli",),
 )
 """From bottom to top; rooms of one floor do not import each other."""

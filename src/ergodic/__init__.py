@@ -15,6 +15,7 @@ from .adapters import plots as _plots  # noqa: F401 provides Draws.plot and Samp
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
 from .api import fit, fit_many, load
+from .calibration import Calibration, sbc
 from .certificate import Certificate
 from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
 from .draws import Draws, WeightedDraws, concatenate
@@ -23,6 +24,7 @@ from .family_sampler import FamilyDraws, FamilySampler
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
 from .methods.long_chain import LongChain
 from .methods.refined import refine
+from .model import Model
 from .runtime.errors import (
     ConfigError,
     DataError,
@@ -35,7 +37,7 @@ from .runtime.errors import (
 )
 from .runtime.logs import set_verbosity
 from .sampler import Sampler
-from .target import Model, Reference, Target, Truth
+from .target import Reference, Target, Truth
 
 __all__ = [
     "GEI",
@@ -48,6 +50,7 @@ __all__ = [
     "MEADS",
     "NUTS",
     "SGHMC",
+    "Calibration",
     "Certificate",
     "ChEES",
     "ConfigError",
@@ -80,6 +83,7 @@ __all__ = [
     "from_pymc",
     "load",
     "refine",
+    "sbc",
     "set_verbosity",
     "targets",
 ]

@@ -25,6 +25,7 @@ from .charts.coordinates import Coordinates
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .kernels.pulled_back import pulled_back
+from .model import Model
 from .runtime import html
 from .runtime.errors import TargetError
 from .runtime.travel import Travels
@@ -229,23 +230,6 @@ class Reference(NamedTuple):
         positions = jnp.asarray(self.unconstrained, density.layout.dtype)
         values = np.asarray(jax.jit(jax.vmap(density.__call__))(positions), np.float64)
         return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-class Model(NamedTuple):
-    """What a modelling language knows of a target beside its density, for ArviZ; any part may be missing."""
-
-    dims: Mapping[str, Sequence[str]] = {}
-    """Names of the dimensions of constrained values and of observed data, by variable."""
-    coords: Mapping[str, Sequence[object]] = {}
-    """Labels along a named dimension."""
-    observed: Mapping[str, np.ndarray] = {}
-    """Observed data, by site."""
-    constant: Mapping[str, np.ndarray] = {}
-    """Data that were conditioned on, by name."""
-    log_likelihood: Callable[[PyTree], dict[str, Array]] | None = None
-    """``log_likelihood(position)``: log p(y_i | x) of every observation, by site, of one unconstrained position."""
-    predictive: Callable[[PyTree, Array], dict[str, Array]] | None = None
-    """``predictive(position, key)``: data simulated from one unconstrained position, by site."""
 
 
 class Target(Travels):

@@ -17,7 +17,7 @@ import pytest
 import ergodic as eg
 from ergodic.adapters import streaming, zarr_store
 from ergodic.adapters.streaming import stream, summarise_store
-from ergodic.target import Model
+from ergodic.model import Model
 
 CHUNK, ROWS = 64, 128
 

@@ -74,6 +74,7 @@ def test_a_simplex_goes_along():
     assert "(mu[0], weight[0]) and (mu[1], weight[1])" in found.words and found.verdict == "inconclusive"
 
 
+@pytest.mark.slow
 def test_a_certificate_that_fails_for_labels_says_so():
     """A chain that is not annealed between two modes that no particle crosses: the advice comes first."""
     target = eg.Target(mixture, like={"mu": jnp.zeros(2), "log_sigma": jnp.zeros(2), "rate": 0.0})

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..model import Model
 from ..runtime.errors import TargetError
 from ..runtime.extras import require
 from ..runtime.travel import Recipe
-from ..target import Model, Target
+from ..target import Target
 from .languages import check_labels, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 from .numpyro_sites import Message, constants, is_auxiliary, nesting, sites_of, trace
 from .observed import check_values
@@ -83,6 +84,7 @@ def from_numpyro(
     known_shapes = {site: found.shape for site, found in sites.items()}
     check_labels(labels, coords or {}, known_shapes | {data: value.shape for data, value in constant.items()})
     closed = handlers.substitute(bound, data=fixed)
+    improper = {site for site, found in sites.items() if found.improper}
     summed = [site for site, found in sites.items() if found.kind == "summed"]
     with tracing(dtype):
         enumerated = _enumerated(closed, summed) if summed else None
@@ -100,7 +102,7 @@ def from_numpyro(
         like=like,
         constrain=traced(partial(_constrain, closed, random), dtype),
         name=name,
-        prior=prior_from_draws(prior, {s for s, found in sites.items() if found.improper}, dtype),
+        prior=prior_from_draws(prior, improper, dtype),
         hints=hints,
         model=Model(
             dims={site: names for site, names in labels.items() if site not in random},
@@ -111,6 +113,8 @@ def from_numpyro(
             if observed and not summed
             else None,
             predictive=traced(partial(_predictive, closed, tuple(observed)), dtype) if observed else None,
+            prior=None if improper else traced(partial(_prior_draw, closed), dtype),
+            joint=traced(partial(_joint, closed, summed, dtype), dtype) if observed else None,
         ),
     )
     settings = {"coords": coords, "dims": dims, "name": name, "seed": seed}
@@ -177,6 +181,24 @@ def _logdensity(closed: Callable, dtype: np.dtype, enum: bool, position: dict[st
 
     model = closed if enum else _seeded(closed)
     return -jnp.asarray(potential_energy(model, (), {}, position, enum=enum), dtype)
+
+
+def _joint(
+    closed: Callable, summed: Sequence[str], dtype: np.dtype, position: dict[str, Array], data: dict[str, Array]
+) -> Array:
+    """log π* with other data in the observed sites."""
+    from numpyro import handlers
+
+    class Observed(handlers.Messenger):
+        """Other values for observed sites."""
+
+        def process_message(self, msg: Message) -> None:
+            if msg["type"] == "sample" and msg["name"] in data:
+                msg["value"], msg["is_observed"] = data[msg["name"]], True
+
+    with Observed():
+        model = _enumerated(closed, summed) if summed else closed
+        return _logdensity(model, dtype, bool(summed), position)
 
 
 def _latent(closed: Callable, position: dict[str, Array]) -> dict[str, Array]:

@@ -27,7 +27,7 @@ _LINE, _SOFT, _MARK = "#2f6f9f", "#9db8cc", "#c0502e"
 @plotting_draws.provide
 def plot_draws(draws: Draws, var_names: Sequence[str] | None = None) -> Any:
     """E[log π*] along the chain, and the marginals of the first twelve scalars, or of the variables that are named."""
-    return _figure([*_along(draws), *_marginals(draws, var_names)])
+    return figure_of([*_along(draws), *_marginals(draws, var_names)])
 
 
 @plotting.provide
@@ -35,10 +35,11 @@ def plot_sampler(sampler: Sampler) -> Any:
     """The certified draws: along the chain, each of two drivers against what it drives the most, and marginals."""
     if sampler.draws is None:
         raise ConfigError("a sampler is plotted by its certified draws: sampler.certify(key) first")
-    return _figure([*_along(sampler.draws), *_drivers(sampler, sampler.draws), *_marginals(sampler.draws, None)])
+    return figure_of([*_along(sampler.draws), *_drivers(sampler, sampler.draws), *_marginals(sampler.draws, None)])
 
 
-def _figure(panels: Sequence[Panel]) -> Any:
+def figure_of(panels: Sequence[Panel]) -> Any:
+    """A figure with a panel each, three in a row."""
     if in_notebook():
         require("matplotlib.pyplot", "plots", "plot()")  # which makes notebooks show figures
     rows = -(-len(panels) // _COLUMNS)

@@ -21,10 +21,11 @@ import numpy as np
 from jaxtyping import Array
 
 from ..initial import DiagonalGaussian
+from ..model import Model
 from ..runtime.errors import TargetError
 from ..runtime.extras import require
 from ..runtime.travel import Recipe
-from ..target import Model, Target
+from ..target import Target
 from .languages import default_dims, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 
 if TYPE_CHECKING:

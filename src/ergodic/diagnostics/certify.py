@@ -112,7 +112,7 @@ def certify(
     seen.wanted = 0 if distance is None else math.ceil(_TELLING / distance)
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed)
-    found = explained(found, sampler.target, seen.usable)
+    found = explained(found, seen.draws)
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more

@@ -20,10 +20,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ..certificate import Finding
-from ..draws import constrained, variables
+from ..draws import Draws, constrained, variables
 from ..runtime.programs import compiled
 from ..target import Target
-from ..tuning.forgetting import Particles
 
 NAME = "label switching"
 ADVICE = (
@@ -49,14 +48,15 @@ class Axis(NamedTuple):
     """Whether the unconstrained variable has a place fewer."""
 
 
-def explained(found: list[Finding], target: Target, draws: Particles) -> list[Finding]:
+def explained(found: list[Finding], draws: Draws | None) -> list[Finding]:
     """The findings of a certificate; where chains do not forget where they started, and labels say why, that first."""
     groups = ("start", "stationarity")
     doubts = {f.verdict for f in found if f.group in groups} & {"failed", "inconclusive"}
-    if not doubts or not len(draws.position):
+    inside = np.zeros(0, bool) if draws is None else np.isfinite(draws.logdensity)
+    if not doubts or draws is None or not inside.any():
         return found
     verdict = "failed" if "failed" in doubts else "inconclusive"
-    return label_switching(target, draws.position, draws.logdensity, verdict) + found
+    return label_switching(draws.target, draws.unconstrained[inside], draws.logdensity[inside], verdict) + found
 
 
 def label_switching(target: Target, positions: np.ndarray, logdensity: np.ndarray, verdict: str) -> list[Finding]:
