@@ -66,7 +66,7 @@ def test_uniform_ranks_have_uniform_p_values_and_stay_in_their_bands():
 
 
 def test_what_cannot_be_simulated_is_said():
-    with pytest.raises(eg.TargetError, match="no prior, predictive, joint. Use eg.from_numpyro"):
+    with pytest.raises(eg.TargetError, match=r"no prior, predictive, joint\. Use eg\.from_numpyro"):
         eg.sbc(eg.targets.get("gaussian"), jax.random.key(0))
     with pytest.raises(eg.ConfigError, match="too few to tell"):
         eg.sbc(conjugate(), jax.random.key(0), 5)
