@@ -31,7 +31,10 @@ def test_public_names():
     assert re.fullmatch(r"\d+\.\d+\.\d+", eg.__version__)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/generative.md", "docs/bnn.md"])
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", "docs/generative.md", "docs/bnn.md", pytest.param("docs/quickstart.md", marks=pytest.mark.slow)],
+)
 def test_python_blocks_in_the_documents_run(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.S)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Array, PyTree
-from scipy import stats
+from scipy import special
 
 from .adapters.plots import Panel, figure_of
 from .api import fit, fit_many
@@ -212,7 +212,8 @@ def bands(simulations: int, draws: int, level: float) -> Bands:
     """Bands that the distribution function of so many uniform ranks on 0..draws leaves with the level's probability."""
     at = np.arange(1, draws + 1) / (draws + 1)
     pointwise = float(np.quantile(_null(simulations, draws), level))
-    low, high = stats.binom.ppf(pointwise / 2, simulations, at), stats.binom.ppf(1 - pointwise / 2, simulations, at)
+    below = special.bdtr(np.arange(simulations + 1)[:, None], simulations, at)
+    low, high = (np.argmax(below >= part, axis=0) for part in (pointwise / 2, 1 - pointwise / 2))
     return Bands(at, low / simulations, high / simulations)
 
 
@@ -233,7 +234,8 @@ def _null(simulations: int, draws: int) -> np.ndarray:
 def _least(counts: np.ndarray, simulations: int, draws: int) -> np.ndarray:
     """min over k of 2 min(P(F ≤ f), P(F ≥ f)) of counts f ``(sets, draws)``, where F is Binomial(S, k/(L+1))."""
     at, values = np.arange(1, draws + 1) / (draws + 1), np.arange(simulations + 1)[:, None]
-    below, above = stats.binom.cdf(values, simulations, at), stats.binom.sf(values - 1, simulations, at)
+    below = special.bdtr(values, simulations, at)
+    above = 1 - np.concatenate([np.zeros((1, draws)), below[:-1]])
     table = np.minimum(1, 2 * np.minimum(below, above))
     return table[counts, np.arange(draws)].min(axis=1)
 

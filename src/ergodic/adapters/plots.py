@@ -63,8 +63,9 @@ def _along(draws: Draws) -> list[Panel]:
         curve = draws.trace["expected_logdensity"]
         axis.plot(np.arange(len(curve)), curve, color=_LINE, marker="o", markersize=2.5, linewidth=1.2)
         axis.axhspan(inside.mean() - 2 * error, inside.mean() + 2 * error, color=_SOFT, alpha=0.5, linewidth=0)
-        low = np.quantile(curve, 0.1)  # the first steps may come from far below
-        axis.set_ylim(low - 0.1 * (curve.max() - low) - 1e-3, curve.max() + 0.1 * (curve.max() - low) + 1e-3)
+        settled = np.append(curve[len(curve) // 3 :], inside.mean() + np.array([-3, 3]) * error)
+        room = 0.3 * np.ptp(settled) + 1e-6  # the first steps may come from far away
+        axis.set_ylim(settled.min() - room, settled.max() + room)
         axis.set_title("E[log π*] along the chain, and of the draws ± 2 errors", fontsize=7)
         axis.set_xlabel("transitions", fontsize=7)
 
