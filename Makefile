@@ -1,4 +1,4 @@
-# make demo | test | test-studies | test-all | lint | types | house | reproduce-entropy | reproduce-synthetic | bench | clean
+# make demo | test | test-studies | test-all | lint | types | house | docs | reproduce-entropy | reproduce-synthetic | bench | clean
 # Everything runs in .venv, which is made from a Python 3.11 or newer and the pinned constraints.txt.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)

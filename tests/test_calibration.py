@@ -65,6 +65,17 @@ def test_uniform_ranks_have_uniform_p_values_and_stay_in_their_bands():
     assert np.all(calibration.uniform_p(np.minimum(ranks, 40), 49) < 1e-3)
 
 
+def test_the_prior_is_simulated_with_data_of_each_draw():
+    """Means and spreads of 4,000 draws within 4.5 standard errors; fails by chance with probability below 1e-4."""
+    target = conjugate()
+    sampler = eg.HEI(steps=2, leapfrogs=2).untuned(target, jax.random.key(0))
+    prior, data = sampler.prior_predictive(jax.random.key(1), 4_000)
+    assert prior["theta"].shape == (4_000, 2) and data["y"].shape == (4_000, 2, 5)
+    off = data["y"] - prior["theta"][:, :, None]
+    assert np.all(np.abs(prior["theta"].mean(axis=0)) < 4.5 / np.sqrt(4_000))
+    assert abs(off.std() - 2) < 4.5 * 2 / np.sqrt(2 * off.size)
+
+
 def test_what_cannot_be_simulated_is_said():
     with pytest.raises(eg.TargetError, match=r"no prior, predictive, joint\. Use eg\.from_numpyro"):
         eg.sbc(eg.targets.get("gaussian"), jax.random.key(0))

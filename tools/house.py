@@ -26,6 +26,7 @@ ROOMS = (
     ("target",),
     ("family",),
     ("draws", "certificate"),
+    ("simulation",),
     ("sampler",),
     ("family_sampler",),
     ("tuning",),

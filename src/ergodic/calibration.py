@@ -25,13 +25,13 @@ from .api import fit, fit_many
 from .diagnostics.summary import scalar_names
 from .draws import constrained, variables
 from .family import Family
-from .model import Model
 from .protocols import Familial
 from .runtime import html
-from .runtime.errors import ConfigError, TargetError, unknown
+from .runtime.errors import ConfigError, unknown
 from .runtime.programs import Cost, Stopwatch, compiled
 from .runtime.validation import positive_int
 from .sampler import require_key
+from .simulation import require, simulated
 from .target import Target
 
 _NULL = 10_000
@@ -91,7 +91,7 @@ class Calibration:
         """The scalars with the least even ranks, and what the verdict means."""
         width = max(map(len, self.names))
         lines = [f"{'':<{width}}  p-value  what ranks say"]
-        order = np.argsort(self.p_values)[:rows]
+        order = np.argsort(self.p_values)[:rows].tolist()
         lines += [f"{self.names[i]:<{width}}  {self.p_values[i]:7.2g}  {self._words(i)}" for i in order]
         if len(order) < len(self.names):
             lines.append(f"... {len(self.names) - len(order):,} more scalars; summary(rows=None) shows all")
@@ -132,7 +132,7 @@ class Calibration:
         return figure_of([panel(int(i)) for i in np.argsort(self.p_values)[:12]])
 
     def _repr_html_(self) -> str:
-        order = np.argsort(self.p_values)[:12]
+        order = np.argsort(self.p_values)[:12].tolist()
         rows = [(self.names[i], f"{self.p_values[i]:.2g}", html.Html(html.text(self._words(i)))) for i in order]
         said = html.text(f"{len(self.ranks)} simulations, {self.draws} draws each")
         table = html.table(("scalar", "p-value", "what ranks say"), rows)
@@ -174,11 +174,12 @@ def sbc(
     simulations, draws = positive_int(simulations, "simulations"), positive_int(draws, "draws")
     if simulations < _LEAST:
         raise ConfigError(f"simulations={simulations} are too few to tell anything: use {_LEAST} or more")
+    if not isinstance(target, Target):
+        raise ConfigError(f"sbc needs a Target, such as eg.from_numpyro(model, data), not a {type(target).__name__}")
     clock, key = Stopwatch(), require_key(key)
-    model = _simulated(target)
+    model = require(target, "prior", "predictive", "joint")
     simulate_key, fit_key, draw_key, alone_key = jax.random.split(key, 4)
-    keys = jax.random.split(simulate_key, simulations)
-    true, data = jax.device_get(compiled(_simulate, (_Simulator(target),), keys)(keys))
+    true, data = simulated(target, simulate_key, simulations)
     family = Family(
         lambda position, datum: model.joint(position, datum),  # type: ignore[misc]
         data,
@@ -238,38 +239,6 @@ def _least(counts: np.ndarray, simulations: int, draws: int) -> np.ndarray:
     above = 1 - np.concatenate([np.zeros((1, draws)), below[:-1]])
     table = np.minimum(1, 2 * np.minimum(below, above))
     return table[counts, np.arange(draws)].min(axis=1)
-
-
-class _Simulator(NamedTuple):
-    """What is compiled to simulate: a target, whose model can."""
-
-    target: Target
-
-
-def _simulated(target: Target) -> Model:
-    """The target's model, which must be able to simulate."""
-    if not isinstance(target, Target):
-        raise ConfigError(f"sbc needs a Target, such as eg.from_numpyro(model, data), not a {type(target).__name__}")
-    needed = {"prior": target.model.prior, "predictive": target.model.predictive, "joint": target.model.joint}
-    missing = [name for name, function in needed.items() if function is None]
-    if missing:
-        raise TargetError(
-            f"'{target.name}' cannot be simulated: its model has no {', '.join(missing)}. Use eg.from_numpyro with "
-            "proper priors and observed data, or give Target(..., model=eg.Model(prior=, predictive=, joint=))"
-        )
-    return target.model
-
-
-def _simulate(simulator: _Simulator, keys: Array) -> tuple[Array, dict[str, Array]]:
-    """Positions of the prior, flat, and data simulated from them."""
-    target, model = simulator.target, simulator.target.model
-
-    def one(key: Array) -> tuple[Array, PyTree]:
-        prior_key, data_key = jax.random.split(key)
-        position = model.prior(prior_key)  # type: ignore[misc]
-        return target.layout.ravel(position), model.predictive(position, data_key)  # type: ignore[misc]
-
-    return jax.vmap(one)(keys)
 
 
 def _joint_at(family: Family, true: np.ndarray) -> Array:

@@ -32,6 +32,7 @@ from .runtime.programs import Cost, Stopwatch
 from .runtime.resampling import Blocks
 from .runtime.sampler_files import write
 from .runtime.validation import positive_float, positive_int
+from .simulation import PriorPredictive, prior_predictive
 from .target import Target
 
 
@@ -227,6 +228,13 @@ class Sampler:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
         save(self, path)
+
+    def prior_predictive(self, key: Array, n: int = 1_000) -> PriorPredictive:
+        """What the model says before it has seen data: n draws of the prior, and data simulated from each.
+
+        ``draws.to_arviz()`` has the same for the posterior.
+        """
+        return prior_predictive(self.target, require_key(key), positive_int(n, "n, the number of draws"))
 
     def plot(self) -> Any:
         """A Matplotlib figure of the certified draws: along the chain, what drives what, and marginals."""

@@ -182,6 +182,8 @@ def test_missing_values_are_imputed_and_models_travel():
         with pm.Model() as model:
             mu = pm.Normal("mu", 0, 1)
             pm.Normal("y", mu, 1.0, observed=np.array([1.0, np.nan, 2.0]))
+    with pytest.raises(eg.ConfigError, match=r"it is a model: eg.from_pymc\(model\)"):
+        eg.fit(model, jax.random.key(0))
     target = pickle.loads(pickle.dumps(eg.from_pymc(model)))
     assert target.names == ("mu", "y_unobserved[0]")
     exact = stats.norm.logpdf([1, 2, 0.7], 0.3).sum() + stats.norm.logpdf(0.3)

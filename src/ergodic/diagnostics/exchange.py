@@ -29,7 +29,8 @@ ADVICE = (
     "order them (OrderedTransform in NumPyro, transform=ordered in PyMC), or use draws only where labels do not matter"
 )
 _LENGTHS = range(2, 21)
-_POINTS = 8
+_POINTS, _DRAWS = 8, 1000
+"""Draws at which log π* is compared, and that are looked at for how far apart places are."""
 _PAIRS = 6
 """Pairs of places tried along an axis."""
 _APART, _RARE = 0.25, 0.02
@@ -55,8 +56,8 @@ def explained(found: list[Finding], draws: Draws | None) -> list[Finding]:
     inside = np.zeros(0, bool) if draws is None else np.isfinite(draws.logdensity)
     if not doubts or draws is None or not inside.any():
         return found
-    verdict = "failed" if "failed" in doubts else "inconclusive"
-    return label_switching(draws.target, draws.unconstrained[inside], draws.logdensity[inside], verdict) + found
+    verdict, some = "failed" if "failed" in doubts else "inconclusive", np.flatnonzero(inside)[:_DRAWS]
+    return label_switching(draws.target, draws.unconstrained[some], draws.logdensity[some], verdict) + found
 
 
 def label_switching(target: Target, positions: np.ndarray, logdensity: np.ndarray, verdict: str) -> list[Finding]:
