@@ -1,4 +1,4 @@
-# make demo | test | test-studies | test-all | lint | types | house | reproduce-entropy | reproduce-synthetic | bench | clean
+# make demo | test | test-studies | test-all | lint | types | house | docs | reproduce-entropy | reproduce-synthetic | bench | clean
 # Everything runs in .venv, which is made from a Python 3.11 or newer and the pinned constraints.txt.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -10,7 +10,7 @@ TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(
 # tests/conftest.py compiles fast, not well; 'make test-all' compiles as users do.
 USERFLAGS := --xla_cpu_use_fusion_emitters=true --xla_cpu_parallel_codegen_split_count=32 --xla_backend_optimization_level=3
 
- .PHONY: demo test test-studies test-all lint types house check reproduce-entropy reproduce-synthetic bench constraints clean
+ .PHONY: demo test test-studies test-all lint types house docs check reproduce-entropy reproduce-synthetic bench constraints clean
 
 demo: $(VENV)/.installed
 	@echo "==> ergodic demo"
@@ -35,6 +35,11 @@ lint: $(VENV)/.installed-test
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
+
+# The site, strictly: every link, every page, every notebook executed. Into site/.
+docs: $(VENV)/.installed-docs
+	@echo "==> mkdocs (executes the notebooks: some minutes)"
+	JAX_PLATFORMS=cpu PYTHONWARNINGS= $(TESTENV) $(BIN)/mkdocs build --strict
 
 house: $(VENV)/.installed-test
 	$(BIN)/python tools/house.py
@@ -66,6 +71,11 @@ $(VENV)/.installed: pyproject.toml studies/pyproject.toml constraints.txt | $(VE
 $(VENV)/.installed-test: $(VENV)/.installed
 	@echo "==> installing the test and lint tools into $(VENV)"
 	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[test,lint]' -e './studies[test]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@echo "==> installing what the site needs into $(VENV)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 # Rewrite the pins from what is installed now.

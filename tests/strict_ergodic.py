@@ -37,6 +37,8 @@ CHECKED = (
     "diagnostics",
     "draws",
     "certificate",
+    "calibration",
+    "model",
     "methods",
     "bnn",
     "datasets",

@@ -229,3 +229,32 @@ def test_rounding_and_a_new_target_of_the_same_density_keep_the_certificate(cert
     sampler_files.write(certified, header, {k: v for k, v in arrays.items() if not k.startswith("about/")})
     with pytest.warns(eg.DrawsWarning, match="no certificate"):
         assert eg.load(certified, target).certificate is None
+
+
+def numpyro_model(y=None):
+    import numpyro
+
+    numpyro.sample("x", numpyro.distributions.Normal(0.0, 1.0))
+
+
+def test_models_are_pointed_to_their_adapters():
+    with pytest.raises(eg.ConfigError, match=r"eg.from_numpyro\(model, \*its arguments\)"):
+        eg.fit(numpyro_model, jax.random.key(0))
+    with pytest.raises(eg.ConfigError, match=r"eg.Target\(f, like=...\)"):
+        eg.fit(lambda x: -jnp.sum(x**2), jax.random.key(0))
+
+
+def test_fitting_and_drawing_under_a_transformation_is_refused_with_words(gaussian_sampler):
+    key = jax.random.key(0)
+    for transformed in (
+        jax.jit(lambda x: gaussian_sampler.sample(key, 3).unconstrained * x),
+        jax.vmap(lambda x: eg.fit(gaussian_sampler.target, key).cost.gradients * x),
+        jax.grad(lambda x: gaussian_sampler.certify(key).draws * x),
+    ):
+        with pytest.raises(eg.ConfigError, match=r"cannot be inside of jax.jit.*eg.fit_many"):
+            transformed(jnp.ones(2))
+
+
+def test_help_says_what_goes_in_and_what_comes_back():
+    for verb, words in ((eg.fit, ("Args:", "Returns:", "Example:")), (eg.fit_many, ("Args:", "Returns:"))):
+        assert all(word in verb.__doc__ for word in words)

@@ -8,8 +8,8 @@ import pytest
 import ergodic as eg
 from ergodic.diagnostics import summary as module
 from ergodic.diagnostics.summary import Part, summarise
+from ergodic.model import Model
 from ergodic.runtime.drawing import Kind
-from ergodic.target import Model
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +120,82 @@ def test_draws_in_parts_have_the_summary_of_all(monkeypatch):
     thin = summarise("abc", [Part(columns)], 1000)
     np.testing.assert_allclose(thin.q50, np.median(columns[::10], axis=0))
     assert "one draw in 10" in str(thin)
+
+
+def test_draws_are_taken_apart_by_name_number_slice_and_mask(labelled):
+    position = labelled.position
+    np.testing.assert_array_equal(labelled["theta"], position["theta"])
+    assert labelled[-1]["tau"] == position["tau"][-1] and labelled[3]["theta"].shape == (2, 3)
+    some, masked, chosen = labelled[100:200], labelled[labelled["tau"] > 1], labelled[[5, 3]]
+    assert len(some) == 100 and isinstance(some, eg.Draws) and some.independent
+    np.testing.assert_array_equal(some["tau"], position["tau"][100:200])
+    np.testing.assert_array_equal(some.stats["diverging"], labelled.stats["diverging"][100:200])
+    assert some.cost.gradients == round(labelled.cost.gradients * 100 / 1001)
+    assert 0 < len(masked) < 1001 and masked["tau"].min() > 1
+    np.testing.assert_array_equal(chosen["tau"], position["tau"][[5, 3]])
+    listed = [one["tau"] for one in labelled]
+    np.testing.assert_array_equal(listed, position["tau"])
+    with pytest.raises(eg.ConfigError, match="no variable 'thta'; did you mean 'theta'"):
+        labelled["thta"]
+    with pytest.raises(IndexError):
+        labelled[1001]
+    with pytest.raises(eg.ConfigError, match="a name, a number, a slice"):
+        labelled[[0.5]]
+
+
+def test_a_slice_of_chains_keeps_the_chains_apart():
+    target = eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(1))
+    which = np.tile(np.arange(6.0), 10)[:, None]  # a row says which chain it is of
+    draws = eg.Draws(target, which, which[:, 0], chains=6)
+    for part, chains in ((draws[7:43], 6), (draws[::2], 3), (draws[::4], 3), (draws[::-1], 6), (draws[::5], 6)):
+        assert part.chains == chains
+        assert np.all(np.ptp(part.by_chain(part.unconstrained), axis=1) == 0)
+    with pytest.raises(eg.ConfigError, match="take a slice"):
+        draws[[1, 2]]
+
+
+def test_concatenated_draws_are_draws_of_both(gaussian_sampler):
+    one, two = (gaussian_sampler.sample(jax.random.key(k), n) for k, n in ((1, 100), (2, 300)))
+    both = eg.concatenate([one, two])
+    np.testing.assert_array_equal(both.unconstrained, np.concatenate([one.unconstrained, two.unconstrained]))
+    np.testing.assert_allclose(both.trace["acceptance"], (one.trace["acceptance"] + 3 * two.trace["acceptance"]) / 4)
+    assert both.cost == one.cost + two.cost and both.kind is one.kind and len(both.stats["diverging"]) == 400
+    parts = eg.concatenate([one[:30], one[30:]])  # of the same draws, but no draw twice
+    np.testing.assert_array_equal(parts.unconstrained, one.unconstrained)
+    with pytest.raises(eg.ConfigError, match="the same draws twice"):
+        eg.concatenate([one, two, one[10:20]])
+    with pytest.raises(eg.ConfigError, match="one sampler"):
+        eg.concatenate([one, eg.Draws(eg.targets.get("banana"), one.unconstrained, one.logdensity)])
+    with pytest.raises(eg.ConfigError, match="at least one"):
+        eg.concatenate([])
+
+
+def test_concatenated_chains_stand_side_by_side_where_they_are_as_long():
+    target = eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(1))
+    rows = np.tile(np.arange(4.0), 10)[:, None]
+    one, two = (eg.Draws(target, rows + 10 * k, rows[:, 0] + 10 * k, chains=4) for k in (0, 1))
+    both = eg.concatenate([one, two])
+    assert both.chains == 8 and np.all(np.ptp(both.by_chain(both.unconstrained), axis=1) == 0)
+    after = eg.concatenate([one, two[:20]])
+    assert after.chains == 4 and len(after) == 60
+
+
+def test_draws_become_arrays_and_data_frames(labelled):
+    arrays = labelled.to_numpy(["tau"])
+    assert list(arrays) == ["tau"] and list(labelled.to_numpy()) == ["first", "tau", "theta"]
+    frame, other = labelled.to_pandas(["theta", "tau"]), labelled.to_polars(["theta", "tau"])
+    names = [*(f"theta[{i},{label}]" for i in range(2) for label in "ABC"), "tau", "lp"]
+    assert list(frame.columns) == names == other.columns and frame.shape == other.shape == (1001, 8)
+    np.testing.assert_array_equal(frame["theta[1,B]"], labelled["theta"][:, 1, 1])
+    np.testing.assert_array_equal(other["lp"].to_numpy(), labelled.logdensity)
+    assert labelled.to_dataframe(["tau"]).equals(labelled.to_pandas(["tau"]))
+    chains = eg.Draws(labelled.target, labelled.unconstrained[:6], labelled.logdensity[:6], chains=3).to_pandas(["tau"])
+    assert list(chains["chain"]) == [0, 1, 2, 0, 1, 2]
+
+
+def test_a_summary_of_some_variables(labelled):
+    table, whole = labelled.summary(var_names=["tau", "first"]), labelled.summary()
+    assert table.names == ("tau", "first[0]", "first[1]", "first[2]", "log π*")
+    assert table.mean[0] == whole.mean[whole.names.index("tau")]
+    with pytest.raises(eg.ConfigError, match="no variable 'sigma'"):
+        labelled.summary(var_names=["sigma"])

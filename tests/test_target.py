@@ -133,3 +133,13 @@ def test_one_numpy_vector_can_be_cut_into_scalars():
     layout = eg.Target(normal, like={"a": jnp.zeros(2), "b": 0.0}).layout
     position = layout.unravel(np.arange(3.0))
     assert position["b"].shape == () and position["b"] == 2.0
+
+
+def test_double_precision_that_is_lost_is_said():
+    with pytest.warns(eg.TargetWarning, match=r"'x' is float64, but JAX is in single.*jax_enable_x64"):
+        target = eg.Target(lambda x: -jnp.sum(x**2), like=np.zeros(2))
+    assert target.dtype == np.float32
+    eg.Target(lambda x: -jnp.sum(x**2), like=np.zeros(2, np.float32))
+    eg.Target(lambda x: -(x**2), like=0.0)
+    with jax.enable_x64(True):
+        assert eg.Target(lambda x: -jnp.sum(x**2), like=np.zeros(2)).dtype == np.float64

@@ -134,7 +134,7 @@ def test_weights_are_not_made_up(gaussian_sampler):
 def test_draws_that_are_worth_little_say_so():
     """Weights over many nats: few runs count, which the repr, the table and a warning say."""
     sampler = eg.HAIS(temperatures=2, pilots=2, initial_scale=3.0).fit(
-        eg.Target(lambda x: -0.5 * ((x - 4) ** 2).sum() * 20, like=np.zeros(6)), jax.random.key(0)
+        eg.Target(lambda x: -0.5 * ((x - 4) ** 2).sum() * 20, like=np.zeros(6, np.float32)), jax.random.key(0)
     )
     draws = sampler.sample(jax.random.key(1), 2000, progress=False)
     assert draws.effective_size() < 1000 and "warning: the draws are worth only" in str(draws.summary())

@@ -22,10 +22,11 @@ ROOMS = (
     ("charts",),
     ("initial",),
     ("kernels",),
-    ("chain",),
+    ("chain", "model"),
     ("target",),
     ("family",),
     ("draws", "certificate"),
+    ("simulation",),
     ("sampler",),
     ("family_sampler",),
     ("tuning",),
@@ -37,6 +38,7 @@ ROOMS = (
     ("bnn",),
     ("generative",),
     ("api",),
+    ("calibration",),
     ("cli",),
 )
 """From bottom to top; rooms of one floor do not import each other."""

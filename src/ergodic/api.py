@@ -6,6 +6,8 @@ import math
 import os
 import warnings
 from collections.abc import Sequence
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import overload
 
 import jax
@@ -47,7 +49,7 @@ def fit(
     distance: float | None = None,
     progress: bool | None = None,
 ) -> Sampler:
-    """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's.
+    """Tune a method to a target, and certify it. The default method, `GEI`, needs no settings; `HEI` is the paper's.
 
     Args:
       target: what to sample.
@@ -61,12 +63,22 @@ def fit(
       distance: the total variation from the target that draws may have at most: the chain is made as long as its bound
         asks (`Certificate.bound`, 95 % confidence). Where it is not reached, the nearest chain is returned, and its
         certificate says so.
-      progress: whether there is a bar; None: where there is a terminal.
+      progress: whether progress is shown; None: where there is a terminal or a notebook.
+
+    Returns:
+      A `Sampler`. ``sampler.sample(key, n)`` gives n draws, ``sampler.certificate`` says whether there is evidence
+      against them, ``sampler.draws`` are those that were certified, and ``sampler.save(path)`` keeps it.
+
+    Example:
+      >>> target = eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(2))
+      >>> sampler = eg.fit(target, jax.random.key(0))
+      >>> sampler.certificate.passed
+      True
+      >>> draws = sampler.sample(jax.random.key(1), 10_000)
+      >>> print(draws.summary())
     """
     if not isinstance(target, Target):
-        raise ConfigError(
-            f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
-        )
+        raise ConfigError(f"fit needs a Target, not a {type(target).__name__}; {wrapping(target)}")
     _require_precision(target.dtype)
     method = GEI() if method is None else method
     if not isinstance(method, Method):
@@ -88,6 +100,25 @@ def _require_precision(dtype: np.dtype) -> None:
     """Refuse positions of half precision: log π* needs differences of less than a nat."""
     if dtype.itemsize < 4:
         raise ConfigError(f"positions must be float32 or float64, not {dtype}: declare `like` as one of them")
+
+
+def wrapping(thing: object) -> str:
+    """How to make a target of something that is none: by what it, or what its code refers to, belongs to."""
+    language = next((each for each in ("numpyro", "pymc") if each in _belongs_to(thing)), None)
+    if language is not None:
+        data = "" if language == "pymc" else ", *its arguments"
+        return f"it is a model: eg.from_{language}(model{data})"
+    return "wrap the log-density: eg.Target(f, like=...)"
+
+
+def _belongs_to(thing: object) -> set[str]:
+    """The packages that something is of or, a function, that its code names."""
+    inner = thing.func if isinstance(thing, partial) else thing
+    if not isinstance(inner, FunctionType):
+        return {kind.__module__.partition(".")[0] for kind in type(inner).__mro__}
+    named = [inner.__globals__.get(name) for name in inner.__code__.co_names]
+    modules = [each.__name__ if isinstance(each, ModuleType) else getattr(each, "__module__", "") for each in named]
+    return {str(module).partition(".")[0] for module in [*modules, *inner.__code__.co_names]}
 
 
 def _within(
@@ -114,6 +145,10 @@ def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | 
       method: `GEI` with its settings; ``particles`` are a member's. None: 128, or as many as give the family 512, or
         4 dim, up to 1,024, whichever is most. Nothing is certified or annealed, whatever ``method`` says: certify the
         members you doubt.
+
+    Returns:
+      A `FamilySampler`: ``samplers.sample(key, n)`` gives n draws of every member, ``samplers[i]`` is one member's
+      sampler, and ``samplers.settled`` says which members one schedule serves.
     """
     family = targets if isinstance(targets, Family) else Family.of(targets)
     _require_precision(family[0].dtype)

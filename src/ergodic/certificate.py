@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .runtime import html
 from .runtime.errors import ConfigError
 from .runtime.programs import Cost, compiled
 from .runtime.validation import one_of, record
@@ -123,11 +125,16 @@ class Certificate:
         order = [f for verdict in ("failed", "inconclusive") for f in self.findings if f.verdict == verdict]
         return tuple(dict.fromkeys(finding.advice for finding in order if finding.advice))[:3]
 
-    def summary(self) -> str:
-        """The findings as a table in plain text, then the verdict and what to try."""
+    def summary(self, *, all: bool = False) -> str:
+        """The findings as a table in plain text, then the verdict and what to try.
+
+        What is only noted says how hard a chain has to work (a narrow P0, diverging transitions, idle steps), and is
+        no evidence against its draws: they would fail the tests. It is shown with ``all=True``.
+        """
         rows = [("", "test", "statistic", "p-value", "what was seen")]
         marks = {"passed": "✓", "failed": "✗", "inconclusive": "?", "noted": "·"}
-        for f in self.findings:
+        shown = [f for f in self.findings if all or f.verdict != "noted"]
+        for f in shown:
             rows.append((marks[f.verdict], f.name, _number(f.statistic), _p(f.p_value), f.words))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
@@ -135,10 +142,29 @@ class Certificate:
             for mark, name, statistic, p, words in rows
         ]
         lines.append(f"certificate: {self.verdict} ({self.draws:,} fresh draws; {_LEGEND[self.verdict]})")
+        return "\n".join([*lines, *self._below(len(shown))])
+
+    def _below(self, shown: int) -> Iterator[str]:
+        """What stands below the table: the bound, how much is not shown, and what to try."""
         if self.bound is not None and self.bound.total_variation < _VACUOUS:
-            lines.append(f"bound: {self.bound}")
-        lines += [f"  try: {words}" for words in self.advice()]
-        return "\n".join(lines)
+            yield f"bound: {self.bound}"
+        if hidden := len(self.findings) - shown:
+            yield f"noted besides, without weight: {hidden} more, in summary(all=True)"
+        yield from (f"  try: {words}" for words in self.advice())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f.name, _number(f.statistic), _p(f.p_value), html.badge(f.verdict), html.Html(html.text(f.words)))
+            for f in self.findings
+            if f.verdict != "noted"
+        ]
+        verdict = f"{html.badge(self.verdict)} {html.text(f'{self.draws:,} fresh draws; {_LEGEND[self.verdict]}')}"
+        return html.panel(
+            "Certificate",
+            verdict,
+            html.table(("test", "statistic", "p-value", "", "what was seen"), rows),
+            *(html.text(line.strip()) for line in self._below(len(rows))),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for a file's header."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree
+from numpy.typing import ArrayLike
 
 from .protocols import Fact
+from .runtime import html
 from .runtime.arviz import ess
 from .runtime.drawing import Batch, Kind
-from .runtime.errors import ConfigError
+from .runtime.errors import ConfigError, unknown
 from .runtime.ports import Port
 from .runtime.programs import Cost, compiled
 from .runtime.resampling import resampled, shares
 from .runtime.validation import positive_int
-from .target import Layout, Target
+from .target import Layout, Target, leaf_name
 
 if TYPE_CHECKING:
     from .diagnostics.summary import Summary
@@ -29,8 +32,12 @@ else:
 _CONSTRAIN_CHUNK = 1 << 14
 
 
-summarising: Port[Callable[[Draws, int | None], Summary]] = Port("Draws.summary")
-"""(draws, rows) to the table of them, with what should worry at first sight."""
+summarising: Port[Callable[[Draws, int | None, Sequence[str] | None], Summary]] = Port("Draws.summary")
+"""(draws, rows, var_names) to the table of them, with what should worry at first sight."""
+framing: Port[Callable[[Draws, Literal["pandas", "polars"], Sequence[str] | None], Any]] = Port("Draws.to_pandas")
+"""(draws, library, var_names) to a data frame of that library."""
+plotting: Port[Callable[[Draws, Sequence[str] | None], Any]] = Port("Draws.plot")
+"""(draws, var_names) to a Matplotlib figure."""
 converting: Port[Callable[..., PyTree]] = Port("Draws.to_arviz")
 """(draws, predictive=..., log_likelihood=...) to ArviZ InferenceData."""
 
@@ -81,6 +88,53 @@ class Draws:
 
     def __len__(self) -> int:
         return len(self.logdensity)
+
+    def __getitem__(self, which: int | str | slice | ArrayLike) -> PyTree:
+        """``draws["theta"]`` is a variable, ``draws[i]`` one position, ``draws[a:b]`` and ``draws[rows]`` are draws.
+
+        Rows are numbers or a mask. Of correlated draws only slices can be taken, which keep every chain's order.
+        """
+        if isinstance(which, str):
+            return self.to_numpy([which])[which]
+        if isinstance(which, int | np.integer):
+            at = range(len(self))[int(which)]
+            return jax.tree_util.tree_map(lambda leaf: leaf[at], self.position)
+        if isinstance(which, slice):
+            return self._part(which, self.chains // math.gcd(self.chains, which.step or 1))
+        if self.kind is Kind.CORRELATED:
+            raise ConfigError("rows of correlated draws belong to chains: take a slice, such as draws[a:b]")
+        rows = np.asarray(which)
+        if rows.ndim != 1 or rows.dtype.kind not in "bi":
+            raise ConfigError(
+                f"draws[...] takes a name, a number, a slice, or rows as numbers or a mask: not {which!r}"
+            )
+        return self._part(rows, 1)
+
+    def __iter__(self) -> Iterator[PyTree]:
+        """One position after the other, as ``draws[i]`` gives them."""
+        leaves, structure = jax.tree_util.tree_flatten(self.position)
+        return (jax.tree_util.tree_unflatten(structure, row) for row in zip(*leaves, strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: self.__dict__[each.name] for each in fields(self)}  # without what is computed from them
+
+    def _part(self, rows: slice | np.ndarray, chains: int) -> Draws:
+        """Some of the draws, with their share of the cost."""
+        logdensity = self.logdensity[rows]
+        share = len(logdensity) / max(len(self), 1)
+        return replace(
+            self,
+            unconstrained=self.unconstrained[rows],
+            logdensity=logdensity,
+            stats={name: column[rows] for name, column in self.stats.items()},
+            cost=Cost(
+                round(share * self.cost.gradients),
+                self.cost.depth,
+                share * self.cost.compile_seconds,
+                share * self.cost.run_seconds,
+            ),
+            chains=chains,
+        )
 
     @cached_property
     def runs(self) -> PyTree:
@@ -138,31 +192,32 @@ class Draws:
         weight = np.exp(log_weight.astype(np.float64) - top)
         return top + float(np.log(weight.mean())), float(weight.std(ddof=1) / weight.mean() / np.sqrt(len(weight)))
 
-    def joined(self, more: Draws) -> Draws:
-        """These draws and others of the same sampler, with what both cost."""
-        one, two = len(self), len(more)
-        trace = {name: (one * column + two * more.trace[name]) / (one + two) for name, column in self.trace.items()}
-        return replace(
-            self,
-            unconstrained=np.concatenate([self.unconstrained, more.unconstrained]),
-            logdensity=np.concatenate([self.logdensity, more.logdensity]),
-            stats={name: np.concatenate([column, more.stats[name]]) for name, column in self.stats.items()},
-            trace=trace,
-            cost=self.cost + more.cost,
-        )
-
     def by_chain(self, values: np.ndarray) -> np.ndarray:
         """Values with one row per draw as ``(chains, steps, ...)``; an incomplete last step is left out."""
         steps = len(values) // self.chains
         return np.swapaxes(values[: steps * self.chains].reshape(steps, self.chains, *values.shape[1:]), 0, 1)
 
-    def summary(self, rows: int | None = 30) -> Summary:
+    def summary(self, rows: int | None = 30, *, var_names: Sequence[str] | None = None) -> Summary:
         """Mean, sd, quantiles, Monte Carlo error and effective size of every coordinate, as a table and as arrays.
 
-        The table shows the first ``rows`` coordinates, and log π*; None: all. What should worry at first sight is said
-        below it.
+        The table shows the first ``rows`` coordinates, and log π*; None: all. ``var_names`` chooses variables. What
+        should worry at first sight is said below it.
         """
-        return summarising.verb(self, rows)
+        return summarising.verb(self, rows, var_names)
+
+    def to_numpy(self, var_names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """Every variable, or those named, by name: arrays whose first axis is that of the draws."""
+        return variables(self.position, var_names)
+
+    def to_pandas(self, var_names: Sequence[str] | None = None) -> Any:
+        """A pandas DataFrame: a row per draw, a column per scalar, named as in `summary`; and log π* in ``lp``."""
+        return framing.verb(self, "pandas", var_names)
+
+    def to_polars(self, var_names: Sequence[str] | None = None) -> Any:
+        """A Polars DataFrame, with the columns that `to_pandas` has."""
+        return framing.verb(self, "polars", var_names)
+
+    to_dataframe = to_pandas  # what ArviZ calls it
 
     def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> PyTree:
         """As ArviZ InferenceData: chain=1, draw=n; attributes say whether the draws are independent.
@@ -172,6 +227,14 @@ class Draws:
         if it has at most 50 million values. Predictions are the same each time: their key comes from the draws' seed.
         """
         return converting.verb(self, predictive=predictive, log_likelihood=log_likelihood)
+
+    def plot(self, var_names: Sequence[str] | None = None) -> Any:
+        """A Matplotlib figure: E[log π*] along the chain, and every scalar's marginal with its mean and error."""
+        return plotting.verb(self, var_names)
+
+    def _repr_html_(self) -> str:
+        curve = html.sparkline(self.trace.get("expected_logdensity", ()), "E[log π*] along the chain")
+        return html.panel(repr(self), curve, self.summary(10)._repr_html_())
 
     def __repr__(self) -> str:
         mean, worth = float(self.mean(self.logdensity)), ""
@@ -218,6 +281,64 @@ class WeightedDraws(Draws):
     def to_arviz(self, *, predictive: bool | None = None, log_likelihood: bool | None = None) -> PyTree:
         """An error: ArviZ knows no weights."""
         raise ConfigError(_UNEQUAL.format("to_arviz()"))
+
+
+def concatenate(draws: Sequence[Draws]) -> Draws:
+    """Draws of one sampler, made with different keys, as one; with what all of them cost.
+
+    Correlated draws of equally many steps stay chains side by side; otherwise the later ones are appended to the
+    earlier ones' chains.
+    """
+    draws = list(draws)
+    if not draws or not all(isinstance(each, Draws) for each in draws):
+        raise ConfigError("concatenate needs a list of Draws, with at least one")
+    first = draws[0]
+    for each in draws[1:]:
+        facts = [(part.kind, part.unconstrained.shape[1], part.attributes.get("method")) for part in (first, each)]
+        if (each.target is not first.target and each.target.name != first.target.name) or facts[0] != facts[1]:
+            raise ConfigError(f"concatenate needs draws of one sampler: these are {first!r} and {each!r}")
+    seen: dict[object, list[np.ndarray]] = {}
+    for each in draws:
+        others = seen.setdefault(each.attributes.get("seed"), [])
+        if each.independent and any(_shares_a_row(each.unconstrained, other) for other in others):
+            raise ConfigError("concatenate was given the same draws twice: make them with different keys")
+        others.append(each.unconstrained)
+    beside = first.kind is Kind.CORRELATED and len({len(each) // each.chains for each in draws}) == 1
+
+    def put(columns: list[np.ndarray]) -> np.ndarray:
+        if not beside:
+            return np.concatenate(columns)
+        chains = np.concatenate([each.by_chain(column) for each, column in zip(draws, columns, strict=True)])
+        return np.swapaxes(chains, 0, 1).reshape(-1, *chains.shape[2:])
+
+    sizes = np.array([len(each) for each in draws])
+    return replace(
+        first,
+        unconstrained=put([each.unconstrained for each in draws]),
+        logdensity=put([each.logdensity for each in draws]),
+        stats={name: put([each.stats[name] for each in draws]) for name in first.stats},
+        trace={
+            name: sum(size * each.trace[name] for size, each in zip(sizes, draws, strict=True)) / sizes.sum()
+            for name in first.trace
+        },
+        cost=sum((each.cost for each in draws[1:]), first.cost),
+        chains=sum(each.chains for each in draws) if beside else first.chains,
+    )
+
+
+def _shares_a_row(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether a row of the one is a row of the other, bit for bit."""
+    rows = {row.tobytes() for row in one}
+    return any(row.tobytes() in rows for row in other)
+
+
+def variables(tree: PyTree, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """The leaves of draws by the names of variables; all, or those that are named, in that order."""
+    found = {leaf_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
+    for name in [] if names is None else names:
+        if name not in found:
+            raise ConfigError(unknown("variable", name, found))
+    return found if names is None else {name: found[name] for name in names}
 
 
 def stated(draws: Draws) -> Draws:

@@ -26,6 +26,7 @@ from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .kernels.pulled_back import pulled_back
 from .runtime.errors import TargetError
+from .runtime.travel import Recipe, Travels
 from .runtime.work import Work, divisor
 from .target import Density, Layout, Target
 
@@ -75,7 +76,7 @@ class FamilyDensity:
         return evaluate
 
 
-class Family:
+class Family(Travels):
     """What to sample, many times over.
 
     Args:
@@ -104,7 +105,7 @@ class Family:
                 f"logdensity must be a function of a position and a datum, not a {type(logdensity).__name__}"
             )
         self.data = _as_data(data)
-        self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
+        self.name = name or str(getattr(logdensity, "__name__", type(logdensity).__name__))
         self._like, self._constrain, self.prior = like, constrain, prior
         self._members: dict[int, Target] = {}
         self.density = FamilyDensity(logdensity, Layout.of(like), minibatch)
@@ -141,6 +142,7 @@ class Family:
         family = Family(shared, data, first.layout.unravel(np.zeros(first.dim, first.dtype)), name=first.name)
         family.prior = first.prior
         family._members = dict(enumerate(targets))
+        family.recipe = Recipe.of(Family.of, targets)
         return family
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Literal, Protocol, overload, runtime_checkable
@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, overload, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, PyTree
 
 from ._version import __version__
@@ -21,6 +22,7 @@ from .charts.coordinates import Coordinates
 from .charts.telling import ToldChart
 from .draws import Draws, WeightedDraws, stated
 from .protocols import Correlated, Fact, Independent, Method
+from .runtime import html
 from .runtime.budget import Budget
 from .runtime.drawing import Columns, Kind, filled
 from .runtime.errors import ConfigError, DrawsWarning
@@ -30,6 +32,7 @@ from .runtime.programs import Cost, Stopwatch
 from .runtime.resampling import Blocks
 from .runtime.sampler_files import write
 from .runtime.validation import positive_float, positive_int
+from .simulation import PriorPredictive, prior_predictive
 from .target import Target
 
 
@@ -55,8 +58,12 @@ class Certifies(Protocol):
 _KEPT = 1 << 16
 """Certified draws that a file keeps, at most."""
 _TOLD = 1024
+_OUTSIDE = get_opaque_trace_state(convention="flax")  # type: ignore[no-untyped-call]
+"""What JAX says where nothing is being traced."""
 
 certifying: Port[Certifies] = Port("Sampler.certify")
+plotting: Port[Callable[[Sampler], Any]] = Port("Sampler.plot")
+"""A sampler to a Matplotlib figure."""
 
 
 @dataclass(eq=False)
@@ -225,6 +232,35 @@ class Sampler:
         """Write the sampler to one file, atomically; `ergodic.load` reads it back."""
         save(self, path)
 
+    def prior_predictive(self, key: Array, n: int = 1_000) -> PriorPredictive:
+        """What the model says before it has seen data: n draws of the prior, and data simulated from each.
+
+        ``draws.to_arviz()`` has the same for the posterior.
+        """
+        return prior_predictive(self.target, require_key(key), positive_int(n, "n, the number of draws"))
+
+    def plot(self) -> Any:
+        """A Matplotlib figure of the certified draws: along the chain, what drives what, and marginals."""
+        return plotting.verb(self)
+
+    def _repr_html_(self) -> str:
+        curve = {} if self.draws is None else self.draws.trace
+        drivers = [self.target.names[j] for j in self.chart.coordinates.drivers()]
+        verdict = "not certified" if self.certificate is None else self.certificate.verdict
+        known = {
+            "method": self.method.title,
+            "certificate": html.badge(verdict),
+            "gradients of a draw, one after the other": f"{self.depth:,}",
+            "gradients of tuning": f"{self.cost.gradients:,}",
+            "seconds": f"{self.cost.run_seconds:.2f} (+ {self.cost.compile_seconds:.1f} of compiling)",
+            "chart": f"{', '.join(drivers[:5])} drive others" if drivers else "the target's own coordinates",
+        }
+        line = html.sparkline(curve.get("expected_logdensity", ()), "E[log π*] along the chain")
+        return html.panel(f"Sampler of '{self.target.name}', dim {self.target.dim}", html.facts(known), line)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"gathered": None}  # it holds compiled programs: another process gathers anew
+
     def __repr__(self) -> str:
         return (
             f"Sampler({self.method.name} on '{self.target.name}', dim={self.target.dim}, "
@@ -244,7 +280,12 @@ def warn_of_lost(logdensity: np.ndarray) -> None:
 
 
 def require_key(key: object) -> Array:
-    """A JAX random key, or an error that says how to make one."""
+    """A JAX random key, or an error that says how to make one; or that this is no place to fit or draw."""
+    if get_opaque_trace_state(convention="flax") != _OUTSIDE:  # type: ignore[no-untyped-call]
+        raise ConfigError(
+            "fit, sample and certify run programs of their own, and cannot be inside of jax.jit, jax.vmap or jax.grad: "
+            "call them outside; many posteriors at once are eg.fit_many(targets, key)"
+        )
     if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == jnp.uint32):
         return key
     raise ConfigError(f"key must be a JAX random key such as jax.random.key(0), not {key!r}")

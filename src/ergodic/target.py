@@ -25,8 +25,11 @@ from .charts.coordinates import Coordinates
 from .initial import DiagonalGaussian
 from .kernels.ensemble import BatchedDensity
 from .kernels.pulled_back import pulled_back
+from .model import Model
+from .runtime import html
 from .runtime.errors import TargetError
-from .runtime.validation import finite_float
+from .runtime.travel import Travels
+from .runtime.validation import finite_float, warn_if_narrowed
 from .runtime.work import Traced, Work
 
 LogDensity = Callable[[PyTree], Array]
@@ -68,6 +71,7 @@ class Layout:
             arrays.append(array)
             if not isinstance(leaf, float):
                 strong.add(array.dtype)
+            warn_if_narrowed(leaf, array, f"`like` leaf '{name}'")
         if len(set(paths)) < len(paths):
             twice = next(path for path in paths if paths.count(path) > 1)
             raise TargetError(f"two leaves of `like` are both called '{twice}'; rename one")
@@ -228,24 +232,7 @@ class Reference(NamedTuple):
         return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
-class Model(NamedTuple):
-    """What a modelling language knows of a target beside its density, for ArviZ; any part may be missing."""
-
-    dims: Mapping[str, Sequence[str]] = {}
-    """Names of the dimensions of constrained values and of observed data, by variable."""
-    coords: Mapping[str, Sequence[object]] = {}
-    """Labels along a named dimension."""
-    observed: Mapping[str, np.ndarray] = {}
-    """Observed data, by site."""
-    constant: Mapping[str, np.ndarray] = {}
-    """Data that were conditioned on, by name."""
-    log_likelihood: Callable[[PyTree], dict[str, Array]] | None = None
-    """``log_likelihood(position)``: log p(y_i | x) of every observation, by site, of one unconstrained position."""
-    predictive: Callable[[PyTree, Array], dict[str, Array]] | None = None
-    """``predictive(position, key)``: data simulated from one unconstrained position, by site."""
-
-
-class Target:
+class Target(Travels):
     """What to sample.
 
     Args:
@@ -352,6 +339,10 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target('{self.name}', dim={self.dim}, like=({self.layout}))"
+
+    def _repr_html_(self) -> str:
+        shapes = zip(self.layout.paths, self.layout.shapes, strict=True)
+        return html.panel(f"Target '{self.name}', dim {self.dim}", html.table(("unconstrained", "shape"), [*shapes]))
 
 
 def _check_scalar(out: PyTree, what: str, dtype: np.dtype) -> None:

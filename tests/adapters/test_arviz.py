@@ -156,3 +156,10 @@ def test_attributes_are_what_netcdf_can_hold(tmp_path):
     assert attributes["yes"] == 1 and attributes["flag"] == 0 and attributes["scalar"] == 0.5
     assert attributes["nothing"] == "null" and attributes["nested"] == '{"a": [1, null]}'
     assert attributes["many"] == "[1.5, 2]" and attributes["array"] == "[0, 1]" and attributes["wide"] == str(1 << 70)
+
+
+def test_a_vector_without_names_is_numbered_as_arviz_does():
+    import arviz
+
+    data = some_draws(eg.Target(lambda x: -0.5 * jnp.sum(x**2), like=jnp.zeros(3))).to_arviz()
+    assert list(arviz.summary(data, kind="stats").index) == ["x[0]", "x[1]", "x[2]"]

@@ -196,7 +196,7 @@ def subsampled():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: eg.from_numpyro(discrete), "'discrete' has a discrete latent site, 'k'"),
+        (lambda: eg.from_numpyro(discrete), "'discrete' has a discrete latent site, 'k', of a Poisson"),
         (lambda: eg.from_numpyro(subsampled), "a random part of plate 'people'"),
         (lambda: eg.from_numpyro(lambda: numpyro.sample("x", dist.Delta(1.0))), "'x' from a Delta"),
         (lambda: eg.from_numpyro(lambda: numpyro.sample("y", dist.Normal(), obs=1.0)), "no latent site"),
@@ -242,3 +242,97 @@ def test_what_the_model_says_drives_what_is_a_hint():
     target = eg.from_numpyro(model)
     named = {(target.names[j], target.names[i]) for j, i in target.hints}
     assert named == {(f"lam[{i}]", f"beta[{i}]") for i in range(3)} | {("tau", f"beta[{i}]") for i in range(3)}
+
+
+def line(x, y, likelihood=dist.Normal, **options):
+    slope = numpyro.sample("slope", dist.Normal(0, 1))
+    numpyro.sample("y", likelihood(slope * x, 1.0), **options, obs=y)
+
+
+def test_data_that_broadcast_against_their_distribution_are_named():
+    x, y = np.ones(10, np.float32), np.ones((10, 1), np.float32)
+    with pytest.warns(eg.TargetWarning, match=r"'y' has data of shape \(10, 1\).*of shape \(10,\).*100 terms"):
+        eg.from_numpyro(line, x, y)
+    eg.from_numpyro(line, x, y[:, 0])
+
+
+def test_observed_values_that_cannot_be_are_named_by_site_and_row():
+    x = np.ones(4, np.float32)
+    with pytest.raises(eg.TargetError, match=r"'line' has NaN among the observed values of 'y', at \[1\], \[3\]:"):
+        eg.from_numpyro(line, x, np.array([0.0, np.nan, 1.0, np.nan]))
+
+    def counts(y, rate=dist.Poisson):
+        numpyro.sample("y", rate(jnp.exp(numpyro.sample("a", dist.Normal(0, 1)))).expand([3]).to_event(1), obs=y)
+
+    with pytest.raises(eg.TargetError, match=r"'y' that its distribution cannot give, at \[2\]: they must be whole"):
+        eg.from_numpyro(counts, np.array([1, 0, -1]))
+    with pytest.raises(eg.TargetError, match=r"they must be positive"):
+        eg.from_numpyro(counts, np.array([1.0, 0.5, -1]), dist.Exponential)
+    assert eg.from_numpyro(counts, np.array([1, 0, 2])).dim == 1
+
+
+def test_masked_values_need_not_be_numbers():
+    def masked(y):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        with numpyro.handlers.mask(mask=~np.isnan(y)):
+            numpyro.sample("y", dist.Normal(a, 1), obs=jnp.nan_to_num(y))
+
+    assert eg.from_numpyro(masked, np.array([0.0, np.nan], np.float32)).dim == 1
+
+
+def assigned(y, components=2):
+    weight = numpyro.sample("weight", dist.Dirichlet(jnp.ones(components)))
+    mu = numpyro.sample("mu", dist.Normal(0, 3).expand([components]).to_event(1))
+    numpyro.deterministic("gap", mu[1] - mu[0])
+    with numpyro.plate("row", len(y)):
+        z = numpyro.sample("z", dist.Categorical(weight))
+        numpyro.deterministic("centre", mu[z])
+        numpyro.sample("y", dist.Normal(mu[z], 0.5), obs=y)
+
+
+def test_discrete_latent_sites_are_summed_out():
+    """The density is that of the mixture, by hand; deterministic sites that need the discrete one are left out."""
+    y = np.concatenate([np.random.default_rng(0).normal(c, 0.5, 6) for c in (-2, 2)]).astype(np.float32)
+    target = eg.from_numpyro(assigned, y)
+    assert target.layout.paths == ("mu", "weight") and target.model.log_likelihood is None
+
+    def by_hand(y):
+        weight = numpyro.sample("weight", dist.Dirichlet(jnp.ones(2)))
+        mu = numpyro.sample("mu", dist.Normal(0, 3).expand([2]).to_event(1))
+        parts = dist.Normal(mu, 0.5).log_prob(y[:, None]) + jnp.log(weight)
+        numpyro.factor("y", jnp.sum(jax.nn.logsumexp(parts, axis=1)))
+
+    other = eg.from_numpyro(by_hand, y)
+    x = jax.random.normal(jax.random.key(1), (5, target.dim))
+    for mine, its in zip(target.density.batched(x), other.density.batched(x), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-5)
+    values = target.constrain(target.layout.unravel(x[0]))
+    assert set(values) == {"mu", "weight", "gap"} and set(target.model.dims) == {"mu", "weight", "gap", "y"}
+    predicted = target.model.predictive(target.layout.unravel(x[0]), jax.random.key(2))
+    assert predicted["y"].shape == (12,)
+
+
+@pytest.mark.slow
+def test_a_hidden_markov_chain_is_summed_out():
+    from numpyro.contrib.control_flow import scan
+
+    y = np.asarray([0.1, 1.9, 2.2, -0.3], np.float32)
+    go = jnp.asarray([[0.9, 0.1], [0.2, 0.8]])
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 3).expand([2]).to_event(1))
+
+        def step(z, value):
+            z = numpyro.sample("z", dist.Categorical(go[z]))
+            numpyro.sample("y", dist.Normal(mu[z], 1.0), obs=value)
+            return z, None
+
+        scan(step, 0, y)
+
+    target = eg.from_numpyro(model, y)
+    mu = jnp.asarray([0.3, 2.1])
+    forward = jnp.log(go[0]) + dist.Normal(mu, 1.0).log_prob(y[0])
+    for value in y[1:]:
+        forward = jax.nn.logsumexp(forward[:, None] + jnp.log(go), axis=0) + dist.Normal(mu, 1.0).log_prob(value)
+    exact = jax.nn.logsumexp(forward) + dist.Normal(0, 3).log_prob(mu).sum()
+    assert float(target.density(mu)) == pytest.approx(float(exact), abs=1e-4)

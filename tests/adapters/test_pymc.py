@@ -1,5 +1,6 @@
 """PyMC models as targets: the density is PyMC's own, and importing PyMC leaves JAX as it was."""
 
+import pickle
 import subprocess
 import sys
 import warnings
@@ -172,3 +173,20 @@ def test_what_the_model_says_drives_what_is_a_hint():
     named = {(target.names[j], target.names[i]) for j, i in target.hints}
     drivers = {(f"lam_log__[{i}]", i) for i in range(3)} | {(name, i) for name in ("mu", "tau_log__") for i in range(3)}
     assert named == {(name, f"beta[{i}]") for name, i in drivers}
+
+
+def test_missing_values_are_imputed_and_models_travel():
+    """What is NaN among observed data becomes a latent value; the density is the joint one, by hand."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyMC says that it imputes
+        with pm.Model() as model:
+            mu = pm.Normal("mu", 0, 1)
+            pm.Normal("y", mu, 1.0, observed=np.array([1.0, np.nan, 2.0]))
+    with pytest.raises(eg.ConfigError, match=r"it is a model: eg.from_pymc\(model\)"):
+        eg.fit(model, jax.random.key(0))
+    target = pickle.loads(pickle.dumps(eg.from_pymc(model)))
+    assert target.names == ("mu", "y_unobserved[0]")
+    exact = stats.norm.logpdf([1, 2, 0.7], 0.3).sum() + stats.norm.logpdf(0.3)
+    assert float(target.density(jnp.asarray([0.3, 0.7]))) == pytest.approx(exact, abs=1e-5)
+    values = target.constrain({"mu": jnp.asarray(0.3), "y_unobserved": jnp.asarray([0.7])})
+    np.testing.assert_allclose(values["y"], [1, 0.7, 2], rtol=1e-6)

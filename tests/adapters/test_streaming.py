@@ -18,7 +18,7 @@ import ergodic as eg
 from ergodic.adapters import streaming, zarr_store
 from ergodic.adapters.damage import damages
 from ergodic.adapters.streaming import mended, stream, summarise_store
-from ergodic.target import Model
+from ergodic.model import Model
 from processes_ergodic import held_by_another_process
 
 CHUNK, ROWS = 64, 128

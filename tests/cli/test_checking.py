@@ -6,7 +6,7 @@ from commands_ergodic import fails, run
 def test_check_ticks_a_good_target(capsys, model):
     for name in ("gaussian", model, f"{model}:target"):
         code, out, _ = run(capsys, "check", name)
-        assert code == 0 and out.count("✓") == 4 and "✗" not in out
+        assert code == 0 and out.count("✓") == 5 and "✗" not in out
     code, out, _ = run(capsys, "check", f"{model}:logdensity", "--dim", "2")
     assert code == 0 and "dimension 2" in out
 

@@ -33,7 +33,7 @@ def test_what_is_installed_is_found_without_importing_it():
 
 def test_an_import_that_failed_is_explained_where_the_package_is_optional():
     assert "ergodic-inference[networks]" in str(explained(ModuleNotFoundError(name="equinox.nn")))
-    assert "run `make` in a checkout" in str(explained(ModuleNotFoundError(name="matplotlib")))
+    assert "run `make` in a checkout" in str(explained(ModuleNotFoundError(name="jinja2")))
     assert explained(ModuleNotFoundError(name="no_such_package")) is None
     assert explained(ModuleNotFoundError("without a name")) is None
 

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array
 
 from .._version import __version__
-from ..draws import Draws, converting
+from ..draws import Draws, converting, variables
 from ..runtime.arviz import inference_data
 from ..runtime.errors import ConfigError, DrawsWarning
 from ..runtime.programs import compiled
-from ..target import Target, leaf_name
+from ..target import Target
 
 UNASKED_VALUES = 50_000_000
 """Groups of more values than this are made only when asked for."""
@@ -35,8 +35,7 @@ def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likel
     than 50 million values and was not asked for.
     """
     model = draws.target.model
-    leaves = jax.tree_util.tree_flatten_with_path(draws.runs)[0]
-    values = {leaf_name(path): np.asarray(leaf) for path, leaf in leaves}
+    values = variables(draws.runs)
     ordered = [name for name in model.dims if name in values] + [name for name in values if name not in model.dims]
     attributes = _attributes(draws)
     dims, coords = _labels(draws.target, values)
@@ -55,10 +54,11 @@ def to_inference_data(draws: Draws, *, predictive: bool | None = None, log_likel
 
 
 def _labels(target: Target, values: dict[str, np.ndarray]) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Names of dimensions and labels along them: the model's, or for one plain vector its coordinates' names."""
+    """Names of dimensions and labels along them: the model's, or the names that one plain vector was given."""
     dims = {name: list(names) for name, names in target.model.dims.items()}
     coords = {name: np.asarray(labels) for name, labels in target.model.coords.items()}
-    if target.constrain is None and [len(shape) for shape in target.layout.shapes] == [1]:
+    given = target.names != target.layout.names()
+    if given and target.constrain is None and [len(shape) for shape in target.layout.shapes] == [1]:
         (name,) = values
         if name not in dims:
             dims[name] = [f"{name}_dim"]

@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from ..runtime.errors import TargetError
 from .languages import default_dims
+from .observed import must_be, warn_of_broadcast
 
 Message = dict[str, Any]
 """A site as NumPyro's handlers pass it on: a dict with ``type``, ``fn``, ``value`` and more."""
@@ -23,13 +24,15 @@ class Site(NamedTuple):
     """What is known of a site without computing anything."""
 
     kind: str
-    """``"latent"``, ``"observed"`` or ``"deterministic"``."""
+    """``"latent"``, ``"observed"``, ``"deterministic"``, or ``"summed"``: latent and discrete."""
     shape: tuple[int, ...]
     """The shape of its constrained value."""
     dims: tuple[str, ...]
     """One name per dimension."""
     improper: bool = False
     """Whether its prior cannot be drawn from."""
+    values: str | None = None
+    """What observed values must be, as `must_be` says it."""
 
 
 def sites_of(model: Callable) -> dict[str, Site]:
@@ -58,6 +61,19 @@ def trace(model: Callable, key: Array) -> dict[str, Message]:
     from numpyro.infer import init_to_sample
 
     return handlers.trace(handlers.substitute(handlers.seed(model, key), substitute_fn=init_to_sample)).get_trace()
+
+
+def nesting(model: Callable) -> int:
+    """How many dimensions from the right the model's plates take: those left of them are free for enumeration."""
+    deepest = 0
+
+    def look(key: Array) -> None:
+        nonlocal deepest
+        frames = (frame for site in trace(model, key).values() for frame in site.get("cond_indep_stack", ()))
+        deepest = max((-frame.dim for frame in frames), default=0)
+
+    jax.eval_shape(look, jax.random.key(0))
+    return deepest
 
 
 def is_auxiliary(site: Message) -> bool:
@@ -98,11 +114,15 @@ def _sampled(name: str, site: Message, key: Array) -> Site:
     fn, shape = site["fn"], jnp.shape(site["value"])
     dims = _dims(name, site, fn.event_dim)
     if site["is_observed"]:
-        return Site("observed", shape, dims)
+        warn_of_broadcast(name, site)
+        return Site("observed", shape, dims, values=must_be(fn))
     if fn.support.is_discrete:
-        raise TargetError(
-            f"has a discrete latent site, '{name}'; sum it out, or make it continuous: positions are real"
-        )
+        if not fn.has_enumerate_support:
+            raise TargetError(
+                f"has a discrete latent site, '{name}', of a {type(fn).__name__}, which has too many values to be "
+                "summed over: make it continuous, since positions are real"
+            )
+        return Site("summed", shape, dims)
     if isinstance(fn, Delta):
         raise TargetError(f"samples '{name}' from a Delta; use numpyro.deterministic")
     with helpful_support_errors(site):

@@ -21,9 +21,11 @@ import numpy as np
 from jaxtyping import Array
 
 from ..initial import DiagonalGaussian
+from ..model import Model
 from ..runtime.errors import TargetError
 from ..runtime.extras import require
-from ..target import Model, Target
+from ..runtime.travel import Recipe
+from ..target import Target
 from .languages import default_dims, hinted, prior_draws, prior_from_draws, reason, traced, tracing
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def from_pymc(model: object, *, name: str | None = None, seed: int = 0) -> Targe
         likelihood = _Graph(
             model.value_vars, model.logp(model.observed_RVs, sum=False), [rv.name for rv in model.observed_RVs]
         )
-    return Target(
+    target = Target(
         traced(lambda position: jnp.asarray(logdensity(position)[0], dtype), dtype),
         like=like,
         constrain=traced(constrain.by_name, dtype),
@@ -82,6 +84,8 @@ def from_pymc(model: object, *, name: str | None = None, seed: int = 0) -> Targe
         hints=_hints(model, like, dtype),
         model=_known(model, like, constrain, likelihood, dtype),
     )
+    target.recipe = Recipe.of(from_pymc, model, name=name, seed=seed)
+    return target
 
 
 class _Graph:

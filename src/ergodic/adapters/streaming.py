@@ -229,7 +229,7 @@ def _write(
     first = before // rows
     some: Draws | None = None
     store: Store | None = None
-    with Progress("sampling", n, enabled=progress) as bar:
+    with Progress("sampling", n, "draws", enabled=progress) as bar:
         bar.advance(by=first * rows)
         for part in sorted(again):
             columns, draws = _part(source, part, min((part + 1) * rows, before))

@@ -19,6 +19,7 @@ def certify(
     level: Annotated[float, typer.Option(help="Probability, at most, of failing a sound sampler.")] = 0.02,
     budget: Annotated[float | None, typer.Option(help="Seconds that it may take; none: as long as it takes.")] = None,
     evidence: Annotated[bool, typer.Option(help="Also estimate log Z and the target's entropy.")] = False,
+    all_findings: Annotated[bool, typer.Option("--all", help="Show what is noted without weight, too.")] = False,
     model: Annotated[str | None, typer.Option(help="The target, when its file has moved.")] = None,
     dim: Dim = None,
     seed: Seed = 2,
@@ -32,7 +33,7 @@ def certify(
         sampler = open_sampler(file, model, dim)
         certificate = sampler.certify(key_of(seed), draws=draws, level=level, evidence=evidence, budget=budget)
         sampler.save(file)
-    say(certificate.summary())
+    say(certificate.summary(all=all_findings))
     cost = certificate.cost
     say(
         f"{cost.run_seconds:.2f} s (+ {cost.compile_seconds:.1f} s compile), "

@@ -15,6 +15,7 @@ from ..methods import GEI
 from ..runtime.errors import ErgodicError, TargetError
 from ..target import Target
 from ..tuning.checks import Check, judged
+from ..tuning.precision import checked
 from .console import Dim, Model, Seed, console, key_of, say
 
 _MARKS = {"passed": "[green]✓[/green]", "warning": "[yellow]![/yellow]", "failed": "[red]✗[/red]"}
@@ -29,6 +30,10 @@ class Start(NamedTuple):
     checks: list[Check]
     reached: bool
     """Whether the log-density is finite at one draw at least; `fit` skips the starts at which it is not."""
+    position: np.ndarray = np.zeros((0, 0))
+    """The draws."""
+    values: np.ndarray = np.zeros(0)
+    """log π* there."""
 
     def count(self, status: str) -> int:
         """How many of the checks have this status."""
@@ -42,7 +47,8 @@ def check(model: Model, dim: Dim = None, seed: Seed = 0) -> None:
         starts = judged_starts(target, key_of(seed))
         shown = decisive(starts)
         skipped = [start.name for start in starts if not start.reached and start is not shown]
-        checks, where = shown.checks, f"at {_DRAWS} draws of {shown.name}, where fit starts"
+        checks = shown.checks + single_precision(target, shown)
+        where = f"at {_DRAWS} draws of {shown.name}, where fit starts"
         where += f"; it skips {' and '.join(skipped)}, where no log-density is finite" if skipped else ""
     except TargetError as error:
         checks, where = [Check("structure", "failed", str(error))], ""
@@ -61,10 +67,19 @@ def judged_starts(target: Target, key: Array) -> list[Start]:
     evaluate = jax.jit(target.density.batched)
     starts = []
     for initial in GEI().starts(target):
-        values, gradients = jax.device_get(evaluate(initial.sample(key, _DRAWS)))
+        position = np.asarray(initial.sample(key, _DRAWS))
+        values, gradients = jax.device_get(evaluate(position))
         reached = bool(np.any(np.isfinite(values)))
-        starts.append(Start(_name(target, initial), judged(target, values, gradients), reached))
+        checks = judged(target, values, gradients)
+        starts.append(Start(_name(target, initial), checks, reached, position, values))
     return starts
+
+
+def single_precision(target: Target, start: Start) -> list[Check]:
+    """Whether float32 is enough at the best draws of a start, where the target is in float32 and can be evaluated."""
+    if start.count("failed"):
+        return []
+    return checked(target, start.values, start.position, start.position.std(axis=0, dtype=np.float64))
 
 
 def decisive(starts: list[Start]) -> Start:

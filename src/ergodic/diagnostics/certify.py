@@ -34,6 +34,7 @@ from ..runtime.drawing import Kind
 from ..runtime.errors import ConfigError
 from ..runtime.noise import generator
 from ..runtime.programs import Stopwatch
+from ..runtime.progress import count_steps, phase
 from ..runtime.validation import positive_int
 from ..sampler import Sampler
 from ..statistics.hypotheses import average, smallest, symmetric
@@ -42,6 +43,7 @@ from .annealings import ANNEALINGS, annealed_again, other_initials
 from .beyond import beyond
 from .distance import pairs_for, reached
 from .evidence import findings as evidence_findings
+from .exchange import explained
 from .functions import Functions, Tails
 from .gathering import Gathered, coupled
 from .health import findings as health_findings
@@ -110,6 +112,7 @@ def certify(
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed, hasty=not free)
     found = [*seen.edges(found, jax.random.fold_in(key, _EDGES)), *found]
+    found = explained(found, seen.draws)
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more
@@ -145,6 +148,7 @@ def _staged(
     """
     found: list[Finding] = []
     clock, complete = Stopwatch(), False
+    phase("certificate", wanted, "draws")
     for total, whole in _sizes(seen, _affordable(seen.sampler, wanted, allowed)):
         price = seen.price(total, whole)
         seconds = price * (seen.pace() or (budget.pace or 0.0) / seen.rows)
@@ -167,6 +171,7 @@ def _staged(
             follow_pairs(seen, pairing, key)
             found += too_short(seen, level / 2 / TESTS)
         budget.spend(seen.gradients - so_far)
+        count_steps(by=total - already, gradients=seen.gradients - so_far)
         complete = whole
         if hasty and seen.passes > seen.meeting.times:
             return found

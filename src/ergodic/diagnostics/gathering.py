@@ -19,7 +19,7 @@ from jaxtyping import Array, PyTree
 
 from ..certificate import Bound, Finding
 from ..charts.fitting import identity
-from ..draws import Draws, WeightedDraws
+from ..draws import Draws, WeightedDraws, concatenate
 from ..kernels.coupled import Pairs
 from ..kernels.ensemble import Ensemble
 from ..protocols import Chained, Coupled
@@ -98,7 +98,7 @@ class Gathered:
             size = self.rows if self.sampler.kind is Kind.INDEPENDENT else None
             draw_key, weighted = jax.random.fold_in(key, _DRAW), self.sampler.kind is Kind.WEIGHTED
             fresh = self.sampler.sample(draw_key, n, chunk=size, weighted=weighted, progress=False)
-        self.draws = fresh if self.draws is None else self.draws.joined(fresh)
+        self.draws = fresh if self.draws is None else concatenate([self.draws, fresh])
         self.drawing += fresh.cost.gradients
         self.depth = max(self.depth, fresh.cost.depth)
         position, logdensity = separate(fresh, jax.random.fold_in(key, _PICK))

@@ -18,7 +18,8 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..draws import Draws, summarising
+from ..draws import Draws, summarising, variables
+from ..runtime import html
 from ..runtime.arviz import available, ess, mcse
 from ..runtime.drawing import Kind
 from ..target import Target, leaf_name
@@ -27,6 +28,7 @@ from .health import worries
 _LEVELS = (0.05, 0.5, 0.95)
 _BLOCK = 1 << 21  # values in double precision at a time
 _KEPT = 1 << 25  # values kept for quantiles
+_MORE = "... {:,} more coordinates; summary(rows=None) shows all"
 
 
 class Part(NamedTuple):
@@ -68,23 +70,34 @@ class Summary:
     worries: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        *coordinates, last = range(len(self.names))
-        shown = coordinates[: self.rows]
-        numbers = (self.mean, self.sd, self.q5, self.q50, self.q95, self.mcse)
-        cells = [["", "mean", "sd", "5%", "50%", "95%", "error", "ess"]]
-        cells += [
-            [self.names[i], *(f"{column[i]:.4g}" for column in numbers), f"{self.ess[i]:,.0f}"] for i in (*shown, last)
-        ]
+        cells = self._cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join([name.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row, widths[1:], strict=True))])
             for name, *row in cells
         ]
-        if len(shown) < len(coordinates):
-            lines.insert(-1, f"... {len(coordinates) - len(shown):,} more coordinates; summary(rows=None) shows all")
+        if hidden := len(self.names) + 1 - len(cells):
+            lines.insert(-1, _MORE.format(hidden))
         return "\n".join([*lines, *self._notes()])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        more = [_MORE.format(hidden)] if (hidden := len(self.names) - len(rows)) else []
+        return html.panel("", html.table(header, rows), *(html.text(note) for note in [*more, *self._notes()]))
+
+    def _cells(self) -> list[list[str]]:
+        """The table as text: a header, then the coordinates that are shown, and log π*."""
+        *coordinates, last = range(len(self.names))
+        numbers = (self.mean, self.sd, self.q5, self.q50, self.q95, self.mcse)
+        return [
+            ["", "mean", "sd", "5%", "50%", "95%", "error", "ess"],
+            *(
+                [self.names[i], *(f"{column[i]:.4g}" for column in numbers), f"{self.ess[i]:,.0f}"]
+                for i in (*coordinates[: self.rows], last)
+            ),
+        ]
 
     def _notes(self) -> Iterator[str]:
         errors = {
@@ -124,11 +137,11 @@ def summarise(
 
 
 @summarising.provide
-def summarise_draws(draws: Draws, rows: int | None) -> Summary:
+def summarise_draws(draws: Draws, rows: int | None, var_names: Sequence[str] | None = None) -> Summary:
     """The summary of draws in memory, with what should worry about them at first sight."""
-    leaves = [np.asarray(leaf).reshape(len(draws), -1) for leaf in jax.tree_util.tree_leaves(draws.runs)]
-    leaves.append(draws.logdensity[:, None])
-    names = [*coordinate_names(draws.target), "log π*"]
+    chosen, scalars = variables(draws.runs, var_names), scalar_names(draws.target)
+    leaves = [leaf.reshape(len(draws), -1) for leaf in chosen.values()] + [draws.logdensity[:, None]]
+    names = [*(name for variable in chosen for name in scalars[variable]), "log π*"]
     log_weight = draws.stats.get("log_weight")
 
     def parts() -> Iterator[Part]:
@@ -148,19 +161,27 @@ def summarise_draws(draws: Draws, rows: int | None) -> Summary:
 
 
 def coordinate_names(target: Target) -> list[str]:
-    """One name a constrained scalar: ``theta[Choate]`` where the model labels a dimension, else ``theta[0]``."""
-    dims, coords = target.model.dims, target.model.coords
+    """One name a constrained scalar, variable after variable."""
+    return [name for names in scalar_names(target).values() for name in names]
+
+
+def scalar_names(target: Target) -> dict[str, list[str]]:
+    """By variable, one name a scalar: ``theta[Choate]`` where the model labels a dimension, else ``theta[0]``."""
+    dims, coords, layout = target.model.dims, target.model.coords, target.layout
     if target.constrain is None and not dims:
-        return list(target.names)
-    names = []
+        ends = np.cumsum(layout.sizes).tolist()
+        cuts = zip(layout.paths, layout.sizes, ends, strict=True)
+        return {path: list(target.names[end - size : end]) for path, size, end in cuts}
+    found = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(constrained_shape(target))[0]:
         name = leaf_name(path)
         labels = [coords.get(dim, ()) for dim in dims.get(name, ("",) * leaf.ndim)]
         labels = [known if len(known) == size else range(size) for known, size in zip(labels, leaf.shape, strict=True)]
-        for index in np.ndindex(*leaf.shape):
-            places = ",".join(str(label[i]) for label, i in zip(labels, index, strict=True))
-            names.append(f"{name}[{places}]" if places else name)
-    return names
+        places = (
+            ",".join(str(label[i]) for label, i in zip(labels, at, strict=True)) for at in np.ndindex(*leaf.shape)
+        )
+        found[name] = [f"{name}[{place}]" if place else name for place in places]
+    return found
 
 
 def constrained_shape(target: Target) -> PyTree:

@@ -113,7 +113,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         """Tune a chain to the target, and certify it; where the budget ends, or at Ctrl-C, the best so far."""
         budget, rounds = budget or Budget(), self.details.rounds
         spent = Spent(Stopwatch(), budget)
-        with Progress("tuning", rounds, enabled=progress) as bar, budget.interruptible():
+        with Progress(enabled=progress), budget.interruptible():
             fitted = self._paced(target, key, spent)
             found = fitted._found(fitted._way(target), key, spent)
             if self.anneal:
@@ -134,7 +134,6 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                 record["memory"] = found.memory
                 sampler = Sampler(target, self, params_of(initials[0], found, (), floors), record, spent.cost())
                 made.append(sampler := self._judged(sampler, key, attempt, spent))
-                bar.advance()
                 seconds = spent.cost().run_seconds
                 limit = limit or max(self.details.patience * seconds, _LEAST_SECONDS)
                 if not self.certify or not (failed(sampler) or short(sampler)) or budget.over() or seconds > limit:

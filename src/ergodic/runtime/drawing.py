@@ -82,7 +82,7 @@ def filled(batches: Iterator[Batch], n: int, *, size: int, progress: bool | None
     stats: dict[str, np.ndarray] = {}
     traces: list[dict[str, Array]] = []
     have = made = 0
-    with Progress("sampling", n, enabled=progress if size < n else False) as bar:
+    with Progress("sampling", n, "draws", enabled=progress if size < n else False) as bar:
         for batch in batches:
             lead, rows = batch.logdensity.shape[:-1], batch.logdensity.shape[-1]
             if not traces:

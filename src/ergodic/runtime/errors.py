@@ -48,6 +48,10 @@ class DrawsWarning(UserWarning):
     """Something about the draws that their user should know before trusting them."""
 
 
+class TargetWarning(UserWarning):
+    """Something about a target that its user may not have meant."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The message for a name that is not there, with the nearest one that is."""
     names = list(known)

@@ -1,8 +1,8 @@
 """Optional packages: imported where they are used, and named in a one-line error where they are missing.
 
 The core of ergodic needs few packages. What else it can use is grouped in extras, as pyproject.toml lists them:
-``results`` (ArviZ, xarray, Zarr), ``peers`` (BlackJAX), ``networks`` (Equinox), ``data`` (pooch, scikit-learn),
-``numpyro`` and ``pymc``.
+``results`` (ArviZ, xarray, pandas, Zarr), ``polars``, ``peers`` (BlackJAX), ``networks`` (Equinox), ``data`` (pooch,
+scikit-learn), ``parallel`` (cloudpickle), ``plots`` (Matplotlib), ``numpyro`` and ``pymc``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from .errors import ErgodicError, MissingExtra
 
 EXTRA_OF = {
     "arviz": "results",
+    "pandas": "results",
+    "polars": "polars",
+    "cloudpickle": "parallel",
+    "matplotlib": "plots",
     "xarray": "results",
     "zarr": "results",
     "h5netcdf": "results",
@@ -23,10 +27,11 @@ EXTRA_OF = {
     "pooch": "data",
     "sklearn": "data",
     "numpyro": "numpyro",
+    "funsor": "numpyro",
     "pymc": "pymc",
 }
 """The extra that brings each optional package."""
-OF_STUDIES = ("matplotlib", "jinja2", "nutpie")
+OF_STUDIES = ("jinja2", "nutpie")
 """What figures, pages and rivals need: packages of the studies, which are in every checkout and not in the wheel."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar, cast, overload
@@ -16,7 +17,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .errors import ConfigError
+from .errors import ConfigError, TargetWarning
 
 T = TypeVar("T")
 Rule = Callable[[object, str], object]
@@ -163,3 +164,14 @@ _BY_TYPE: Mapping[str, Rule] = {
     "tuple[float, ...]": numbers(positive_float),
 }
 """The rule of a setting by its type, as it is written."""
+
+
+def warn_if_narrowed(given: object, array: jax.Array, what: str) -> None:
+    """Warn where an array in double precision became one in single precision, because JAX is not in x64."""
+    if isinstance(given, np.ndarray | np.generic) and given.dtype == np.float64 and array.dtype != np.float64:
+        warnings.warn(
+            f"{what} is float64, but JAX is in single precision, so that positions will be {array.dtype}: begin with "
+            'jax.config.update("jax_enable_x64", True), or give a float32 array such as jnp.zeros(...)',
+            TargetWarning,
+            stacklevel=4,
+        )

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 import jax.numpy as jnp
 
 from ..runtime.errors import ModelError, unknown
+from ..runtime.travel import Recipe
 from ..target import Target
 
 
@@ -66,7 +67,9 @@ def get(name: str) -> Target:
 @functools.cache
 def _get(name: str, dtype: str) -> Target:
     """One target for each name and default dtype, since positions keep the dtype that a target was made with."""
-    return registry()[name].target(name)
+    target = registry()[name].target(name)
+    target.recipe = Recipe.of(get, name)
+    return target
 
 
 __all__ = ["get", "names"]

@@ -27,6 +27,7 @@ from ..protocols import Chart
 from ..runtime.budget import Budget
 from ..runtime.noise import generator
 from ..runtime.programs import compiled
+from ..runtime.progress import count_steps, phase
 from ..target import Density, Target
 from .annealing import largest_rise, systematic
 from .forgetting import particles_of
@@ -94,6 +95,7 @@ def through_temperatures(
     beta = jnp.zeros((), walk.step.dtype)
     rows: list[_Row] = []
     left = settings.after
+    phase("annealing", settings.temperatures, "temperatures")
     while left and len(rows) < settings.temperatures and not (rows and budget.over()):
         made = np.int32(len(rows))
         rising = (initial, beta, walk, made, key)
@@ -102,6 +104,7 @@ def through_temperatures(
         moving = (initial, beta, walk, chart, np.int32(SEARCH if made % 4 == 0 else REPEAT), made, key)
         walk, chosen = compiled(_move, (target.density, kernel, settings), *moving, brief=True)(*moving)
         rows.append(jax.device_get(_Row(beta, chart, variance, chosen)))
+        count_steps(f"β {float(rows[-1].beta):.2g}", gradients=particles * int(rows[-1].chosen.gradients))
         left -= int(rows[-1].beta >= 1)
     alive = [row for row in rows if not row.chosen.dead]
     often = int(np.clip(math.ceil(sum(row.variance for row in rows) / settings.variance), 1, settings.spread_out))

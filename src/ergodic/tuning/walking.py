@@ -34,11 +34,13 @@ from ..protocols import Initial
 from ..runtime.budget import Budget
 from ..runtime.errors import TargetError
 from ..runtime.noise import generator
+from ..runtime.progress import count_steps, phase
 from ..statistics.levels import floor_of
 from .checks import insist, judged, look, require_usable
 from .forgetting import Particles, forgotten, particles_of, remembered, still
 from .greedy import APPLY, FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, begin
 from .greedy_settings import GreedySettings
+from .precision import warn_of_rounding
 from .stepping import Way, in_one
 
 Tree = TypeVar("Tree")
@@ -111,6 +113,7 @@ class _Walker:
             self.walk, chosen, _ = self.way.moved(self.walk, in_one(self.charts), mode, self.made, self.key, most)
             new.append(jax.device_get(chosen))  # waits, so that the budget is known
             self.made += 1
+            count_steps(gradients=rows * int(new[-1].gradients))
         self.chosen += new
 
     def particles(self) -> list[Particles]:
@@ -210,6 +213,7 @@ def pilot(
     """
     settings, members, budget = way.settings, way.members, budget or Budget()
     dim = members[0].dim
+    phase("pilot", most)
     runners: list[_Walker] = []
     lost = 0
     for index, initial in enumerate(starts):
@@ -250,6 +254,8 @@ def pilot(
                 due = 2 * best.made
     best.measure()
     walked = best.done(settled, np.full(len(members), np.nan))
+    if len(members) == 1 and arrived.all():
+        warn_of_rounding(walked, best.rng)
     rows = len(members) * particles
     return walked._replace(depth=deepest + best.depth() - raced, gradients=walked.gradients + others * rows)
 
@@ -286,6 +292,7 @@ def retune(
     With ``floors``, starts with less log π* are drawn once more.
     """
     settings, budget = way.settings, budget or Budget()
+    phase("tuning", most)
     ensemble = way.started(initials, generator(key), particles, floors)
     walker = _Walker(way, ensemble, step, key, budget, 1 + bool(floors))
     walker.charts = charts
@@ -310,6 +317,7 @@ def prune(way: Way, initials: Sequence[Initial], walked: Walked, key: Array, flo
     Who has settled, and how much each member remembers, is what the fresh particles say after the steps that are kept.
     """
     settings, chosen, count = way.settings, walked.chosen, len(walked.chosen.step)
+    phase("pruning", count)
     particles = walked.walk.ensemble.position.shape[0] // len(initials)
     ensemble = way.started(initials, generator(key), particles, floors)
     walker = _Walker(way, ensemble, walked.walk.step, key, Budget(), 1 + bool(floors))

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from ergodic.draws import Draws
+from ergodic.draws import Draws, concatenate
 from ergodic.protocols import Independent
 from ergodic.runtime.programs import Cost
 from ergodic.sampler import Sampler
@@ -87,7 +87,7 @@ def topped_up(sampler: Sampler, key: Array, seconds: float) -> Drawn:
             key, fresh_key = jax.random.split(key)
             fresh = sampler.sample(fresh_key, math.ceil(min(n, afforded)), progress=False)
             spent = _and(spent, fresh.cost)
-            draws = fresh if draws is None else draws.joined(fresh)
+            draws = fresh if draws is None else concatenate([draws, fresh])
         assert draws is not None
         rest = max(0.0, size - _worth(draws)) / _worth(draws)
         costs[size] = _and(spent, _times(draws.cost, rest, sampler.depth)) if rest else spent

@@ -25,6 +25,7 @@ BENCH = {
     "settings": "bench.settings:STUDY",
     "decoder": "bench.decoder:STUDY",
     "core": "bench.core:STUDY",
+    "sbc": "bench.simulated:STUDY",
     "streaming": "bench.streaming:STUDY",
     "l2hmc": "bench.l2hmc:STUDY",
     "greedy": "bench.greedy:STUDY",
