@@ -35,6 +35,7 @@ from ..protocols import Independent
 from ..runtime.drawing import Batch, Kind, default_chunk
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.extras import require
+from ..runtime.hosts import Share
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.resampling import Blocks
@@ -43,7 +44,7 @@ from ..sampler import Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
 from .files import datasets, file_name, inference_data
-from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sole_writer, sweep
+from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sole_writer, sweep, work_folder
 
 if TYPE_CHECKING:
     from xarray import Variable
@@ -64,6 +65,8 @@ class Streamed(NamedTuple):
     some: Draws | None
     """The draws of the first file that was written, for a look at them; None when there was nothing to do."""
     cost: Cost
+    after: int
+    """How many it has now; fewer than were asked for, as long as other processes have not made theirs."""
 
 
 class _Source(NamedTuple):
@@ -103,31 +106,35 @@ def stream(
     weighted: bool = False,
     overwrite: bool = False,
     progress: bool | None = None,
+    share: Share | None = None,
 ) -> Streamed:
     """Write n draws to the store at ``path``, going on from the draws that an earlier run left there.
 
-    They are equally weighted; with ``weighted``, runs with their weights in ``sample_stats/log_weight``.
+    They are equally weighted; with ``weighted``, runs with their weights in ``sample_stats/log_weight``. With a share,
+    that part of the store is drawn which is this process's; the store is complete when all processes are done.
     """
-    n, key = positive_int(n, "n, the number of draws"), require_key(key)
+    n, key, share = positive_int(n, "n, the number of draws"), require_key(key), share or Share()
     if not isinstance(sampler.method, Independent):
         raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
     clock = Stopwatch()
     source = _Source.of(sampler, sampler.method, key, sampler.drawn(weighted))
-    path, settings = Path(path), _settings(source)
+    path, settings, rows = Path(path), _settings(source), chunks(sampler.target)[1]
     try:
-        with sole_writer(path):
-            if overwrite or (path.is_dir() and not any(path.iterdir())):
-                remove(path)
-            before = _there_already(path, settings, n) if path.exists() else 0
-            some = _write(source, n, path, before, settings, progress) if before < n else None
+        if share.count > 1 or (_staged(path) and not overwrite):
+            if overwrite:
+                raise ConfigError("several processes cannot agree who is to --overwrite the store: remove it first")
+            before, after, some, made = _write_share(source, n, path, share, settings, progress)
+        else:
+            before, some = _write_alone(source, n, path, settings, overwrite, progress)
+            after, made = n, n - before // rows * rows
     except OSError as error:
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
-    rows, size, depth = chunks(sampler.target)[1], source.size, sampler.depth
-    drawn = (-(-n // size) - before // rows * rows // size) * source.runs if some is not None else 0
+    size, depth = source.size, sampler.depth
+    drawn = -(-made // size) * source.runs if some is not None else 0
     drawn += 0 if source.blocks is None else source.blocks.size  # the first chunk, which said how many runs it takes
-    return Streamed(before, some, clock.cost(drawn * depth, depth))
+    return Streamed(before, some, clock.cost(drawn * depth, depth), after)
 
 
 def chunks(target: Target) -> tuple[int, int]:
@@ -180,7 +187,6 @@ def _there_already(path: Path, settings: Attributes, n: int) -> int:
         raise StorageError(f"{path} holds draws of another run: {said}; name another file, or --overwrite it")
     if there > n:
         raise StorageError(f"{path} holds {there:,} draws already, more than {n:,}; name another file, or --overwrite")
-    sweep(path)
     return there
 
 
@@ -197,19 +203,83 @@ def _write(source: _Source, n: int, path: Path, before: int, settings: Attribute
         bar.advance(by=first * rows)
         for part in range(first, -(-n // rows)):
             begin, end = part * rows, min((part + 1) * rows, n)
-            taken, named = [], []
-            for batch in islice(made, -(-(end - begin) // size)):
-                taken.append(batch)
-                named.append(_columns(target, batch))
-                bar.advance(by=size)
-            columns = _joined(named, end - begin)
-            columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(begin, end)
+            draws, columns = _part(source, made, begin, end, bar)
             if some is None:
-                some = _draws(source, taken, end - begin)
+                some = draws
                 store = _store(path, some, columns, settings)
             store.grow(part, columns, end)
     assert some is not None
     return some
+
+
+def _part(
+    source: _Source, made: Iterator[Batch], begin: int, end: int, bar: Progress
+) -> tuple[Draws, dict[str, np.ndarray]]:
+    """The draws of one file, out of batches, and as the store names them."""
+    taken, named = [], []
+    for batch in islice(made, -(-(end - begin) // source.size)):
+        taken.append(batch)
+        named.append(_columns(source.sampler.target, batch))
+        bar.advance(by=source.size)
+    columns = _joined(named, end - begin)
+    columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(begin, end)
+    return _draws(source, taken, end - begin), columns
+
+
+def _write_share(
+    source: _Source, n: int, path: Path, share: Share, settings: Attributes, progress: bool | None
+) -> tuple[int, int, Draws | None, int]:
+    """One of several writers (shared_store.py): the store's length before and after, some draws, how many were made."""
+    from .shared_store import Members  # where a system has no locks of files, one writer is alone
+
+    size, rows = source.size, chunks(source.sampler.target)[1]
+    (first,) = source.batches(0, 1)  # alike on all machines that take part, and what the layout is made from
+    columns = _columns(source.sampler.target, first)
+    digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
+    columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(size)
+    members, some, made = Members(path, share), None, 0
+
+    def length() -> int:
+        return _there_already(path, settings, n) if path.is_dir() and any(path.iterdir()) else 0
+
+    before = length()
+    if before:
+        last = (before - 1) // size
+        _require_same(path, _columns(source.sampler.target, *source.batches(last, 1)), last * size, before)
+    with members.joined({**settings, "first_draws": digest}):
+        store = _store(path, _draws(source, [first], size), columns, settings)
+        ends = {part: min((part + 1) * rows, n) for part in range(before // rows, -(-n // rows)) if before < n}
+        mine = [part for part, end in ends.items() if share.has(part) and members.staged(part, end) is None]
+        with Progress(f"sampling ({share})", sum(ends[part] - part * rows for part in mine), enabled=progress) as bar:
+            for part in mine:
+                begin, end = part * rows, ends[part]
+                batches = source.batches(begin // size, -(-(end - begin) // size))
+                some, columns = _part(source, batches, begin, end, bar)
+                members.stage(part, end, store.encoded(part, columns))
+                members.commit(store, length, n, rows)
+                made += end - begin
+        after = members.commit(store, length, n, rows)
+    if after == n:
+        members.leave()
+    return before, after, some, made
+
+
+def _write_alone(
+    source: _Source, n: int, path: Path, settings: Attributes, overwrite: bool, progress: bool | None
+) -> tuple[int, Draws | None]:
+    with sole_writer(path):
+        if overwrite or (path.is_dir() and not any(path.iterdir())):
+            remove(path)
+        before = _there_already(path, settings, n) if path.exists() else 0
+        if before:
+            sweep(path)
+        return before, _write(source, n, path, before, settings, progress) if before < n else None
+
+
+def _staged(path: Path) -> bool:
+    """Whether processes that were stopped have left parts that are not in the store yet."""
+    staged = work_folder(path) / "staged"
+    return staged.is_dir() and any(staged.iterdir())
 
 
 def _columns(target: Target, batch: Batch) -> dict[str, np.ndarray]:
