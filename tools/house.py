@@ -23,6 +23,7 @@ ROOMS = (
     ("initial",),
     ("kernels",),
     ("chain",),
+    ("truth",),
     ("target",),
     ("family",),
     ("draws", "certificate"),

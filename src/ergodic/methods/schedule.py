@@ -182,11 +182,12 @@ def params_of(
     charts = stacked(walked.charts) if members else walked.charts[0]
     chosen, dtype = walked.chosen, mixture.centres.dtype
     landing = chosen.step[-2:].max()  # of two steps one is not fine
+    # not jnp.asarray, which compiles a copy for every new number of steps
     schedule = Schedule(
-        jnp.asarray(np.append(chosen.step, landing).astype(dtype)),
-        jnp.asarray(np.append(chosen.leapfrogs, 1).astype(np.int32)),
-        jnp.asarray(np.zeros(len(chosen.step) + 1, np.int32)),
-        varied=jnp.asarray(np.append(np.ones(len(chosen.step)), 0).astype(dtype)),
+        jax.device_put(np.append(chosen.step, landing).astype(dtype)),
+        jax.device_put(np.append(chosen.leapfrogs, 1).astype(np.int32)),
+        jax.device_put(np.zeros(len(chosen.step) + 1, np.int32)),
+        varied=jax.device_put(np.append(np.ones(len(chosen.step)), 0).astype(dtype)),
     )
     return GEIParams(
         jax.tree_util.tree_map(jnp.asarray, mixture),
