@@ -21,6 +21,7 @@ from .family import Family
 from .family_sampler import FamilySampler
 from .methods import GEI, METHODS
 from .methods.in_chart import SUFFIX, InChart, in_chart
+from .methods.started import fit_from
 from .protocols import Budgeted, Coupled, Familial, Method
 from .runtime.budget import Budget
 from .runtime.errors import ConfigError, StorageError
@@ -43,6 +44,7 @@ def fit(
     max_seconds: float | None = None,
     max_gradients: float | None = None,
     distance: float | None = None,
+    start: Sampler | None = None,
     progress: bool | None = None,
 ) -> Sampler:
     """Tune a method to a target. The default method is `GEI`, which needs no settings; `HEI` is the paper's.
@@ -59,15 +61,22 @@ def fit(
       distance: the total variation from the target that draws may have at most: the chain is made as long as its bound
         asks (`Certificate.bound`, 95 % confidence). Where it is not reached, the nearest chain is returned, and its
         certificate says so.
+      start: a sampler of a posterior that is near, such as one of other data: `GEI` starts from its P0.
       progress: whether there is a bar; None: where there is a terminal.
     """
     if not isinstance(target, Target):
         raise ConfigError(
             f"fit needs a Target, not a {type(target).__name__}; wrap the log-density: eg.Target(f, like=...)"
         )
-    method = GEI() if method is None else method
+    if method is None:
+        method = start.method if start is not None and isinstance(start.method, GEI) else GEI()
     if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
+    if start is not None:
+        if not isinstance(method, GEI) or chart is not None or distance is not None:
+            raise ConfigError("start is for GEI alone, without chart and distance: it learns its own chart anew")
+        budget = _budget(max_seconds, max_gradients)
+        return fit_from(start, method, target, require_key(key), progress=progress, budget=budget)
     if chart is not None:
         method = in_chart(method)
     if distance is not None:
