@@ -38,6 +38,8 @@ ROOMS = (
     ("bnn",),
     ("generative",),
     ("api",),
+    ("shipping",),
+    ("many",),
     ("cli",),
 )
 """From bottom to top; rooms of one floor do not import each other."""

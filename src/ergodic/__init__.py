@@ -12,12 +12,13 @@ from ._version import __version__
 from .adapters import arviz as _arviz  # noqa: F401 provides Draws.to_arviz
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
-from .api import fit, fit_many, load
+from .api import fit, load
 from .certificate import Certificate
 from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
 from .draws import Draws, WeightedDraws
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler
+from .many import ManySamplers, fit_many, sample_many
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
 from .methods.long_chain import LongChain
 from .methods.refined import refine
@@ -47,6 +48,7 @@ __all__ = [
     "FamilyDraws",
     "FamilySampler",
     "LongChain",
+    "ManySamplers",
     "MeanField",
     "Model",
     "ModelError",
@@ -66,5 +68,6 @@ __all__ = [
     "from_pymc",
     "load",
     "refine",
+    "sample_many",
     "targets",
 ]

@@ -1,10 +1,9 @@
-"""The verbs: fit a method to a target or to a family, and load a sampler that was saved."""
+"""The verbs: fit a method to a target, and load a sampler that was saved. (Of many targets: many.py.)"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from typing import overload
 
 import jax
@@ -32,7 +31,7 @@ from .runtime.validation import positive_float
 from .sampler import Sampler, certifying, describe, require_key
 from .target import Target
 
-__all__ = ["fit", "fit_many", "load"]
+__all__ = ["fit", "load"]
 
 
 def fit(
@@ -103,24 +102,6 @@ def _within(
 def _budget(max_seconds: float | None, max_gradients: float | None) -> Budget:
     given = {"max_seconds": max_seconds, "max_gradients": max_gradients}
     return Budget(*(math.inf if limit is None else positive_float(limit, name) for name, limit in given.items()))
-
-
-def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | None = None) -> FamilySampler:
-    """Tune one schedule to a family of posteriors, each in coordinates of its own.
-
-    Args:
-      targets: a `Family`, or a list of targets that differ in the arrays they have closed over.
-      key: a JAX random key.
-      method: `GEI` with its settings; ``particles`` are a member's. None: 128, or as many as give the family 512, or
-        4 dim, up to 1,024, whichever is most. Nothing is certified or annealed, whatever ``method`` says: certify the
-        members you doubt.
-    """
-    family = targets if isinstance(targets, Family) else Family.of(targets)
-    if method is None:
-        method = GEI(particles=max(128, -(-512 // len(family)), min(4 * family.dim, 1024)), certify=False)
-    if not isinstance(method, Familial):
-        raise ConfigError(f"fit_many needs a method that tunes a family, such as eg.GEI(), not {method!r}")
-    return method.fit_family(family, require_key(key))
 
 
 @overload

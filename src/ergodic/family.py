@@ -12,6 +12,7 @@ over becomes its datum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -107,6 +108,7 @@ class Family:
         self.name = name or getattr(logdensity, "__name__", type(logdensity).__name__)
         self._like, self._constrain, self.prior = like, constrain, prior
         self._members: dict[int, Target] = {}
+        self._one: Target | None = None
         self.density = FamilyDensity(logdensity, Layout.of(like), minibatch)
         self[0]  # says what is wrong with the function, if anything is
 
@@ -117,6 +119,14 @@ class Family:
             raise TargetError(
                 f"a family is an eg.Family, or a list with at least one Target, and Targets only: not {targets!r:.100}"
             )
+        if _alike(targets):
+            first = targets[0]
+            data = jax.tree_util.tree_map(lambda *rows: jnp.stack(rows), *(target.data for target in targets))
+            like = first.layout.unravel(np.zeros(first.dim, first.dtype))
+            family = Family(first.density.function, data, like, constrain=first.constrain, name=first.name,
+                            prior=first.prior, minibatch=first.density.minibatch)  # fmt: skip
+            family._members = dict(enumerate(targets))
+            return family
         first, traces = targets[0], [_trace(target) for target in targets]
         hidden = [_hidden(trace.jaxpr) for trace in traces]
         for index, (target, trace) in enumerate(zip(targets, traces, strict=True)):
@@ -143,6 +153,13 @@ class Family:
         family._members = dict(enumerate(targets))
         return family
 
+    def with_data(self, data: PyTree) -> Family:
+        """The same family of other members. Where as many have data of the same shapes, nothing is compiled for it."""
+        other = copy(self)
+        other.data, other._members = _as_data(data), {}
+        other[0]  # says what is wrong with them, if anything is
+        return other
+
     @property
     def dim(self) -> int:
         """The number of unconstrained real values in a position."""
@@ -164,18 +181,33 @@ class Family:
         at = range(len(self))[index]
         if at not in self._members:
             datum = jax.tree_util.tree_map(lambda leaf: leaf[at], self.data)
-            self._members[at] = Target(
-                lambda position: self.density.function(position, datum),
-                self._like,
-                constrain=self._constrain,
-                name=f"{self.name}[{at}]",
-                prior=self.prior,
-                minibatch=self.density.estimate_of(datum),
-            )
+            if self._one is None:
+                self._one = Target(
+                    self.density.function,
+                    self._like,
+                    data=datum,
+                    constrain=self._constrain,
+                    prior=self.prior,
+                    minibatch=self.density.minibatch,
+                )
+            member = self._one.with_data(datum)  # so that they share their programs
+            member.name = f"{self.name}[{at}]"
+            self._members[at] = member
         return self._members[at]
 
     def __repr__(self) -> str:
         return f"Family('{self.name}', {len(self)} members, dim={self.dim}, like=({self.density.layout}))"
+
+
+def _alike(targets: Sequence[Target]) -> bool:
+    """Whether targets are one function of a position and of data of the same shapes."""
+
+    def kind(target: Target) -> tuple[object, ...]:
+        leaves, structure = jax.tree_util.tree_flatten(target.data)
+        shapes = [(leaf.shape, leaf.dtype) for leaf in leaves]
+        return target.density.function, target.density.minibatch, target.constrain, target.layout, structure, shapes
+
+    return targets[0].data is not None and all(kind(target) == kind(targets[0]) for target in targets)
 
 
 def _as_data(data: PyTree) -> PyTree:

@@ -6,7 +6,7 @@ there on all is tuned and certified anew, so that a start that is off costs step
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxtyping import Array
@@ -40,6 +40,5 @@ def fit_from(
             f"start must be a sampler with a P0, of positions like ({target.layout}); this one is "
             f"{start.method.name}, of positions like ({start.target.layout})"
         )
-    settings = {each.name: getattr(method, each.name) for each in fields(GEI)}
-    found = _Started(**settings, around=initial).fit(target, key, progress=progress, budget=budget)
+    found = _Started(**vars(method), around=initial).fit(target, key, progress=progress, budget=budget)
     return replace(found, method=method)

@@ -2,7 +2,7 @@
 
 The core of ergodic needs few packages. What else it can use is grouped in extras, as pyproject.toml lists them:
 ``results`` (ArviZ, xarray, Zarr), ``peers`` (BlackJAX), ``networks`` (Equinox), ``data`` (pooch, scikit-learn),
-``numpyro`` and ``pymc``.
+``numpyro``, ``pymc`` and ``cluster`` (Dask).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ EXTRA_OF = {
     "sklearn": "data",
     "numpyro": "numpyro",
     "pymc": "pymc",
+    "distributed": "cluster",
 }
 """The extra that brings each optional package."""
 OF_STUDIES = ("matplotlib", "jinja2", "nutpie")

@@ -13,7 +13,7 @@ from typing import cast
 import jax
 import numpy as np
 
-from ergodic.api import fit_many
+from ergodic.many import fit_many
 from ergodic.family import Family
 from ergodic.family_sampler import FamilyDraws
 from ergodic.methods import GEI
