@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import jax
@@ -160,10 +159,15 @@ class Density(Carrying):
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
 
-    @cached_property
+    @property
     def traced(self) -> Traced:
         """log π* and the force of one position, traced once, for programs that do not differentiate them further."""
-        return Traced.of(jax.value_and_grad(self.__call__), (self.layout.dim,), self.layout.dtype)
+        kept = vars(
+            self
+        )  # not a cached_property: its lock, one for all, and that of compiling would wait for each other
+        if "_traced" not in kept:
+            kept["_traced"] = Traced.of(jax.value_and_grad(self.__call__), (self.layout.dim,), self.layout.dtype)
+        return kept["_traced"]
 
     @property
     def work(self) -> Work:

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..draws import Draws, WeightedDraws, constrained
 from ..protocols import Independent
-from ..runtime.drawing import Batch, Kind, default_chunk
+from ..runtime.drawing import Batch, Kind, default_chunk, doing, using
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.extras import require
 from ..runtime.hosts import Share
@@ -40,7 +40,7 @@ from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.resampling import Blocks
 from ..runtime.validation import positive_int
-from ..sampler import Sampler, require_key
+from ..sampler import Devices, Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
 from .files import datasets, file_name, inference_data
@@ -107,13 +107,28 @@ def stream(
     overwrite: bool = False,
     progress: bool | None = None,
     share: Share | None = None,
+    devices: Devices = None,
 ) -> Streamed:
     """Write n draws to the store at ``path``, going on from the draws that an earlier run left there.
 
     They are equally weighted; with ``weighted``, runs with their weights in ``sample_stats/log_weight``. With a share,
     that part of the store is drawn which is this process's; the store is complete when all processes are done.
     """
-    n, key, share = positive_int(n, "n, the number of draws"), require_key(key), share or Share()
+    with using(devices):
+        return _streamed(sampler, key, n, path, weighted, overwrite, progress, share or Share())
+
+
+def _streamed(
+    sampler: Sampler,
+    key: Key,
+    n: int,
+    path: str | Path,
+    weighted: bool,
+    overwrite: bool,
+    progress: bool | None,
+    share: Share,
+) -> Streamed:
+    n, key = positive_int(n, "n, the number of draws"), require_key(key)
     if not isinstance(sampler.method, Independent):
         raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
     clock = Stopwatch()
@@ -199,7 +214,7 @@ def _write(source: _Source, n: int, path: Path, before: int, settings: Attribute
     first = before // rows
     made = source.batches(first * rows // size, -(-n // size) - first * rows // size)
     some: Draws | None = None
-    with Progress("sampling", n, enabled=progress) as bar:
+    with Progress(doing("sampling"), n, enabled=progress) as bar:
         bar.advance(by=first * rows)
         for part in range(first, -(-n // rows)):
             begin, end = part * rows, min((part + 1) * rows, n)
@@ -250,7 +265,9 @@ def _write_share(
         store = _store(path, _draws(source, [first], size), columns, settings)
         ends = {part: min((part + 1) * rows, n) for part in range(before // rows, -(-n // rows)) if before < n}
         mine = [part for part, end in ends.items() if share.has(part) and members.staged(part, end) is None]
-        with Progress(f"sampling ({share})", sum(ends[part] - part * rows for part in mine), enabled=progress) as bar:
+        with Progress(
+            doing(f"sampling ({share})"), sum(ends[part] - part * rows for part in mine), enabled=progress
+        ) as bar:
             for part in mine:
                 begin, end = part * rows, ends[part]
                 batches = source.batches(begin // size, -(-(end - begin) // size))

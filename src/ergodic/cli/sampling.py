@@ -59,6 +59,9 @@ def sample(
     ] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="How many processes fill the store.")] = None,
     process: Annotated[int | None, typer.Option(min=0, help="Which of them this is, from 0 on.")] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Devices of this process; all but for CPUs when left out.")
+    ] = None,
 ) -> None:
     """Draw from a saved sampler."""
     positive_int(n, "-n, the number of draws,")
@@ -67,7 +70,7 @@ def sample(
     require_place(out)
     sampler = open_sampler(file, model, dim)
     if out.suffix == ".zarr" and isinstance(sampler.method, Independent):
-        if not _stream(sampler, key_of(seed), n, out, overwrite, weighted, mine):
+        if not _stream(sampler, key_of(seed), n, out, overwrite, weighted, mine, devices):
             return
     else:
         if mine.count > 1:
@@ -79,7 +82,7 @@ def sample(
             say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DrawsWarning)  # said below
-            draws = sampler.sample(key_of(seed), n, weighted=weighted)
+            draws = sampler.sample(key_of(seed), n, weighted=weighted, devices=devices)
             write_draws(draws, out)
         say(f"{n:,} {draws.kind} draws of '{draws.target.name}' {_took(draws.cost)}")
         say(str(draws.summary(_ROWS)))
@@ -88,10 +91,14 @@ def sample(
     say(f"saved {out}" + (f" (open it with {_OPEN})" if out.suffix == ".zarr" else ""))
 
 
-def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool, mine: Share) -> bool:
+def _stream(
+    sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool, mine: Share, devices: int | None
+) -> bool:
     """Write a store, or a share of it; whether it is complete."""
     try:
-        before, some, cost, after = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite, share=mine)
+        before, some, cost, after = stream(
+            sampler, key, n, out, weighted=weighted, overwrite=overwrite, share=mine, devices=devices
+        )
     except KeyboardInterrupt:
         if out.exists():
             warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")

@@ -29,6 +29,7 @@ _KEPT = 128
 _programs: OrderedDict[Hashable, Any] = OrderedDict()
 _seconds = 0.0  # spent compiling, ever
 _compiling = False
+_ONE = threading.RLock()  # threads compile one after the other, so that the seconds are known
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _whole(mesh: Mesh) -> NamedSharding:
 def compiling() -> Iterator[None]:
     """What is done meanwhile is tracing, lowering or compiling: its seconds count as such, and Ctrl-C waits."""
     global _seconds, _compiling
-    with _uninterrupted():
+    with _uninterrupted(), _ONE:
         within, began, _compiling = _compiling, time.perf_counter(), True
         try:
             yield
@@ -149,6 +150,18 @@ class Bare(Generic[Found]):
 
     def __init__(self) -> None:
         self._facts: dict[Hashable, Found] = {}
+        self._here: dict[Hashable, tuple[Any, Any]] = {}
+
+    def here(self, data: Any) -> Any:
+        """The data where this thread computes; they are copied to a device once, and the last are kept there."""
+        device = jax.config.jax_default_device  # type: ignore[attr-defined]
+        if device is None:
+            return data
+        before, there = self._here.get(device, (None, None))
+        if before is not data:
+            there = jax.device_put(data, device)
+            self._here[device] = (data, there)
+        return there
 
     def known(self, data: Any, find: Callable[[], Found]) -> Found:
         """A fact that is the same for all data of these shapes."""
@@ -199,14 +212,15 @@ def compiled(
     others, a core each, does without XLA's library of parallel matrix products (YNNPACK): the help that every product
     asks for would queue up, and fill the memory, as long as no core is free.
     """
-    carried = tuple(each.data for each in static if _carries(each))
+    carried = tuple(each.bare.here(each.data) for each in static if _carries(each))
     called = partial(_given, function, static) if carried else partial(function, *static)
     known = tuple(each.bare if _carries(each) else each for each in static)
     whole = (carried, *args) if carried else args
     leaves, structure = jax.tree_util.tree_flatten(whole)
     shapes, mesh = tuple(map(_shape, leaves)), _mesh(leaves)
     places = () if mesh is None else tuple(_place(leaf, mesh) for leaf in leaves)
-    identity = (function, known, structure, shapes, places, brief, plain, beside, jax.numpy.result_type(float))
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    identity = (function, known, structure, shapes, places, device, brief, plain, beside, jax.numpy.result_type(float))
     if identity in _programs:
         _programs.move_to_end(identity)
         return partial(_programs[identity], carried) if carried else _programs[identity]
