@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -149,11 +149,13 @@ def doing(what: str) -> str:
 
 
 def in_use() -> tuple[jax.Device, ...]:
-    """The devices that draws are made on: those that were chosen, else all but for a CPU, whose one has all cores."""
+    """The devices that draws are made on: those that were chosen, or the usual ones."""
     given = _devices.get()
-    if given is not None:
-        return given
-    local = jax.local_devices()
+    return usual(jax.local_devices()) if given is None else given
+
+
+def usual(local: Sequence[Any]) -> tuple[Any, ...]:
+    """All of a process's devices; but of CPUs one, which has all cores as it is."""
     return tuple(local[:1] if local[0].platform == "cpu" else local)
 
 
