@@ -23,6 +23,7 @@ ROOMS = (
     ("initial",),
     ("kernels",),
     ("chain", "model"),
+    ("truth",),
     ("target",),
     ("family",),
     ("draws", "certificate"),
@@ -38,6 +39,8 @@ ROOMS = (
     ("bnn",),
     ("generative",),
     ("api",),
+    ("shipping",),
+    ("many",),
     ("calibration",),
     ("cli",),
 )
@@ -51,7 +54,7 @@ STUDIES = (
     ("demo",),
     ("commands",),
 )
-LINES = 27_000
+LINES = 29_000
 """17,993, three quarters of what the wheel had before the studies left it, and what was added since."""
 LONGEST = 400
 DEPENDENCIES = 8

@@ -14,13 +14,14 @@ from .adapters import frames as _frames  # noqa: F401 provides Draws.to_pandas
 from .adapters import plots as _plots  # noqa: F401 provides Draws.plot and Sampler.plot
 from .adapters.numpyro import from_numpyro
 from .adapters.pymc import from_pymc
-from .api import fit, fit_many, load
+from .api import fit, load
 from .calibration import Calibration, sbc
 from .certificate import Certificate
 from .diagnostics import summary as _summary  # noqa: F401 provides Draws.summary
 from .draws import Draws, WeightedDraws, concatenate
 from .family import Family
 from .family_sampler import FamilyDraws, FamilySampler
+from .many import ManySamplers, fit_many, sample_many
 from .methods import GEI, GHMC, HAIS, HEI, HVAE, HVI, LAPS, MEADS, NUTS, SGHMC, ChEES, MeanField, Pathfinder, Rejection
 from .methods.long_chain import LongChain
 from .methods.refined import refine
@@ -62,6 +63,7 @@ __all__ = [
     "FamilyDraws",
     "FamilySampler",
     "LongChain",
+    "ManySamplers",
     "MeanField",
     "Model",
     "ModelError",
@@ -83,6 +85,7 @@ __all__ = [
     "from_pymc",
     "load",
     "refine",
+    "sample_many",
     "sbc",
     "set_verbosity",
     "targets",

@@ -1,11 +1,10 @@
-"""The verbs: fit a method to a target or to a family, and load a sampler that was saved."""
+"""The verbs: fit a method to a target, and load a sampler that was saved. (Of many targets: many.py.)"""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Sequence
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import overload
@@ -24,6 +23,7 @@ from .family import Family
 from .family_sampler import FamilySampler
 from .methods import GEI, METHODS
 from .methods.in_chart import SUFFIX, InChart, in_chart
+from .methods.started import fit_from
 from .protocols import Budgeted, Coupled, Familial, Method
 from .runtime.budget import Budget
 from .runtime.errors import ConfigError, DrawsWarning, StorageError
@@ -35,7 +35,7 @@ from .runtime.validation import record as checked
 from .sampler import Sampler, certifying, describe, require_key
 from .target import Target
 
-__all__ = ["fit", "fit_many", "load"]
+__all__ = ["fit", "load"]
 
 
 def fit(
@@ -47,6 +47,7 @@ def fit(
     max_seconds: float | None = None,
     max_gradients: float | None = None,
     distance: float | None = None,
+    start: Sampler | None = None,
     progress: bool | None = None,
 ) -> Sampler:
     """Tune a method to a target, and certify it. The default method, `GEI`, needs no settings; `HEI` is the paper's.
@@ -63,6 +64,7 @@ def fit(
       distance: the total variation from the target that draws may have at most: the chain is made as long as its bound
         asks (`Certificate.bound`, 95 % confidence). Where it is not reached, the nearest chain is returned, and its
         certificate says so.
+      start: a sampler of a posterior that is near, such as one of other data: `GEI` starts from its P0.
       progress: whether progress is shown; None: where there is a terminal or a notebook.
 
     Returns:
@@ -79,10 +81,16 @@ def fit(
     """
     if not isinstance(target, Target):
         raise ConfigError(f"fit needs a Target, not a {type(target).__name__}; {wrapping(target)}")
-    _require_precision(target.dtype)
-    method = GEI() if method is None else method
+    require_precision(target.dtype)
+    if method is None:
+        method = start.method if start is not None and isinstance(start.method, GEI) else GEI()
     if not isinstance(method, Method):
         raise ConfigError(f"method must be a method with its settings, such as eg.HEI(), not {method!r}")
+    if start is not None:
+        if not isinstance(method, GEI) or chart is not None or distance is not None:
+            raise ConfigError("start is for GEI alone, without chart and distance: it learns its own chart anew")
+        budget = _budget(max_seconds, max_gradients)
+        return fit_from(start, method, target, require_key(key), progress=progress, budget=budget)
     if chart is not None:
         method = in_chart(method)
     if distance is not None:
@@ -96,7 +104,7 @@ def fit(
     return method.fit(target, require_key(key), progress=progress, budget=_budget(max_seconds, max_gradients))
 
 
-def _require_precision(dtype: np.dtype) -> None:
+def require_precision(dtype: np.dtype) -> None:
     """Refuse positions of half precision: log π* needs differences of less than a nat."""
     if dtype.itemsize < 4:
         raise ConfigError(f"positions must be float32 or float64, not {dtype}: declare `like` as one of them")
@@ -134,29 +142,6 @@ def _within(
 def _budget(max_seconds: float | None, max_gradients: float | None) -> Budget:
     given = {"max_seconds": max_seconds, "max_gradients": max_gradients}
     return Budget(*(math.inf if limit is None else positive_float(limit, name) for name, limit in given.items()))
-
-
-def fit_many(targets: Family | Sequence[Target], key: Array, method: Familial | None = None) -> FamilySampler:
-    """Tune one schedule to a family of posteriors, each in coordinates of its own.
-
-    Args:
-      targets: a `Family`, or a list of targets that differ in the arrays they have closed over.
-      key: a JAX random key.
-      method: `GEI` with its settings; ``particles`` are a member's. None: 128, or as many as give the family 512, or
-        4 dim, up to 1,024, whichever is most. Nothing is certified or annealed, whatever ``method`` says: certify the
-        members you doubt.
-
-    Returns:
-      A `FamilySampler`: ``samplers.sample(key, n)`` gives n draws of every member, ``samplers[i]`` is one member's
-      sampler, and ``samplers.settled`` says which members one schedule serves.
-    """
-    family = targets if isinstance(targets, Family) else Family.of(targets)
-    _require_precision(family[0].dtype)
-    if method is None:
-        method = GEI(particles=max(128, -(-512 // len(family)), min(4 * family.dim, 1024)), certify=False)
-    if not isinstance(method, Familial):
-        raise ConfigError(f"fit_many needs a method that tunes a family, such as eg.GEI(), not {method!r}")
-    return method.fit_family(family, require_key(key))
 
 
 @overload

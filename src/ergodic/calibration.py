@@ -21,10 +21,11 @@ from jaxtyping import Array, PyTree
 from scipy import special
 
 from .adapters.plots import Panel, figure_of
-from .api import fit, fit_many
+from .api import fit
 from .diagnostics.summary import scalar_names
 from .draws import constrained, variables
 from .family import Family
+from .many import fit_many
 from .protocols import Familial
 from .runtime import html
 from .runtime.errors import ConfigError, unknown

@@ -108,6 +108,7 @@ class Family(Travels):
         self.name = name or str(getattr(logdensity, "__name__", type(logdensity).__name__))
         self._like, self._constrain, self.prior = like, constrain, prior
         self._members: dict[int, Target] = {}
+        self._one: Target | None = None
         self.density = FamilyDensity(logdensity, Layout.of(like), minibatch)
         self[0]  # says what is wrong with the function, if anything is
 
@@ -118,6 +119,14 @@ class Family(Travels):
             raise TargetError(
                 f"a family is an eg.Family, or a list with at least one Target, and Targets only: not {targets!r:.100}"
             )
+        if _alike(targets):
+            first = targets[0]
+            data = jax.tree_util.tree_map(lambda *rows: jnp.stack(rows), *(target.data for target in targets))
+            like = first.layout.unravel(np.zeros(first.dim, first.dtype))
+            family = Family(first.density.function, data, like, constrain=first.constrain, name=first.name,
+                            prior=first.prior, minibatch=first.density.minibatch)  # fmt: skip
+            family._members = dict(enumerate(targets))
+            return family
         first, traces = targets[0], [_trace(target) for target in targets]
         hidden = [_hidden(trace.jaxpr) for trace in traces]
         for index, (target, trace) in enumerate(zip(targets, traces, strict=True)):
@@ -145,6 +154,14 @@ class Family(Travels):
         family.recipe = Recipe.of(Family.of, targets)
         return family
 
+    def with_data(self, data: PyTree) -> Family:
+        """The same family of other members. Where as many have data of the same shapes, nothing is compiled for it."""
+        whole = self.recipe.args[0] if self.recipe.function is Family.with_data else self
+        other = self.another(Recipe.of(Family.with_data, whole, data))
+        other.data, other._members = _as_data(data), {}
+        other[0]  # says what is wrong with them, if anything is
+        return other
+
     @property
     def dim(self) -> int:
         """The number of unconstrained real values in a position."""
@@ -166,18 +183,31 @@ class Family(Travels):
         at = range(len(self))[index]
         if at not in self._members:
             datum = jax.tree_util.tree_map(lambda leaf: leaf[at], self.data)
-            self._members[at] = Target(
-                lambda position: self.density.function(position, datum),
-                self._like,
-                constrain=self._constrain,
-                name=f"{self.name}[{at}]",
-                prior=self.prior,
-                minibatch=self.density.estimate_of(datum),
-            )
+            if self._one is None:
+                self._one = Target(
+                    self.density.function,
+                    self._like,
+                    data=datum,
+                    constrain=self._constrain,
+                    prior=self.prior,
+                    minibatch=self.density.minibatch,
+                )
+            self._members[at] = self._one.with_data(datum, name=f"{self.name}[{at}]")  # so that they share programs
         return self._members[at]
 
     def __repr__(self) -> str:
         return f"Family('{self.name}', {len(self)} members, dim={self.dim}, like=({self.density.layout}))"
+
+
+def _alike(targets: Sequence[Target]) -> bool:
+    """Whether targets are one function of a position and of data of the same shapes."""
+
+    def kind(target: Target) -> tuple[object, ...]:
+        leaves, structure = jax.tree_util.tree_flatten(target.data)
+        shapes = [(leaf.shape, leaf.dtype) for leaf in leaves]
+        return target.density.function, target.density.minibatch, target.constrain, target.layout, structure, shapes
+
+    return targets[0].data is not None and all(kind(target) == kind(targets[0]) for target in targets)
 
 
 def _as_data(data: PyTree) -> PyTree:

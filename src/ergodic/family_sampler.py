@@ -23,7 +23,7 @@ from jaxtyping import Array, PyTree
 from .draws import Draws, constrained
 from .family import Family
 from .protocols import Familial
-from .runtime.drawing import Batch, Columns, ahead, filled
+from .runtime.drawing import Batch, Columns, filled, spread
 from .runtime.programs import Cost, Stopwatch
 from .runtime.validation import positive_int
 from .sampler import Sampler, require_key, save, warn_of_lost
@@ -105,10 +105,11 @@ class FamilySampler:
     def _batches(self, who: np.ndarray, key: Array, n: int, size: int) -> Iterator[Batch]:
         """Batches of some members: batch c of member m is made from the key folded with m and with c."""
         own, data, members = self._own(who), _rows(self.family.data, who), jnp.asarray(who)
-        return ahead(
-            self.method.member_batch(self.family.density, own, data, members, key, index, size)
-            for index in range(math.ceil(n / size))
-        )
+
+        def one(index: int) -> Batch:
+            return self.method.member_batch(self.family.density, own, data, members, key, index, size)
+
+        return spread(one, range(math.ceil(n / size)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all members to one file, atomically; `ergodic.load(path, family)` reads it back."""

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .runtime.budget import Budget
-from .runtime.drawing import Batch, Columns, Kind, ahead, default_chunk
+from .runtime.drawing import Batch, Columns, Kind, ahead, default_chunk, spread
 from .runtime.programs import compiled
 from .runtime.validation import Rule, settle
 
@@ -197,8 +197,8 @@ class Independent(Method):
 
     def batches(self, target: Target, params: PyTree, key: Array, start: int, count: int, size: int) -> Iterator[Batch]:
         """Batches start, ..., start + count - 1 of ``size`` draws: batch i is made from the key folded with i."""
-        program = compiled(_run, (target.density, self, size), params, key, 0)
-        return ahead(program(params, key, index) for index in range(start, start + count))
+        static = (target.density, self, size)
+        return spread(lambda i: compiled(_run, static, params, key, 0)(params, key, i), range(start, start + count))
 
     def draw(self, target: Target, params: PyTree, key: Array, n: int, size: int) -> Iterator[Batch]:
         """As many batches as n draws take."""
@@ -236,7 +236,7 @@ class Chained(Independent):
             args = (self.start(params), key, index)
             return self.chain(target, params, *compiled(_begin, (size,), *args)(*args))
 
-        return ahead(one(index) for index in range(start, start + count))
+        return spread(one, range(start, start + count))
 
     def chain(self, target: Target, params: PyTree, position: Rows, key: Array) -> Batch:
         """The T transitions from given positions by a compiled program, which drawing and certifying share."""

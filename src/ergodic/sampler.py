@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Literal, Protocol, overload, runtime_checkable
@@ -24,7 +24,7 @@ from .draws import Draws, WeightedDraws, stated
 from .protocols import Correlated, Fact, Independent, Method
 from .runtime import html
 from .runtime.budget import Budget
-from .runtime.drawing import Columns, Kind, filled
+from .runtime.drawing import Columns, Kind, filled, using
 from .runtime.errors import ConfigError, DrawsWarning
 from .runtime.files import named_leaves
 from .runtime.ports import Port
@@ -55,6 +55,8 @@ class Certifies(Protocol):
         ...
 
 
+Devices = int | Sequence[jax.Device] | None
+"""How many of this process's devices, or which."""
 _KEPT = 1 << 16
 """Certified draws that a file keeps, at most."""
 _TOLD = 1024
@@ -106,14 +108,35 @@ class Sampler:
 
     @overload
     def sample(
-        self, key: Array, n: int, *, weighted: Literal[True], chunk: int | None = None, progress: bool | None = None
+        self,
+        key: Array,
+        n: int,
+        *,
+        weighted: Literal[True],
+        chunk: int | None = None,
+        devices: Devices = None,
+        progress: bool | None = None,
     ) -> WeightedDraws: ...
     @overload
     def sample(
-        self, key: Array, n: int, *, weighted: bool = False, chunk: int | None = None, progress: bool | None = None
+        self,
+        key: Array,
+        n: int,
+        *,
+        weighted: bool = False,
+        chunk: int | None = None,
+        devices: Devices = None,
+        progress: bool | None = None,
     ) -> Draws: ...
     def sample(
-        self, key: Array, n: int, *, weighted: bool = False, chunk: int | None = None, progress: bool | None = None
+        self,
+        key: Array,
+        n: int,
+        *,
+        weighted: bool = False,
+        chunk: int | None = None,
+        devices: Devices = None,
+        progress: bool | None = None,
     ) -> Draws:
         """Draw n times; all draws count the same.
 
@@ -127,7 +150,14 @@ class Sampler:
         and n draws are chosen from them, so that hardly any comes twice (`runtime/resampling.py`). Then they depend on
         n too, `Draws.effective_size` is what they are worth, and their cost is that of all runs. ``weighted=True``
         gives n runs with their weights instead, whose positions cannot be averaged by mistake.
+
+        Chunk i is made on device i modulo their number, and is what one device of that kind makes. ``devices`` are so
+        many of this process's, or a list of them; None: all, but of CPUs one, which has all cores as it is.
         """
+        with using(devices):
+            return self._sampled(key, n, weighted, chunk, progress)
+
+    def _sampled(self, key: Array, n: int, weighted: bool, chunk: int | None, progress: bool | None) -> Draws:
         n, key, method = positive_int(n, "n, the number of draws"), require_key(key), self.method
         clock, kind = Stopwatch(), self.drawn(weighted)
         size = method.chunk(self.target.dim, self.params) if chunk is None else positive_int(chunk, "chunk")
@@ -203,6 +233,7 @@ class Sampler:
         evidence: bool = False,
         budget: float | Budget | None = None,
         distance: float | None = None,
+        devices: Devices = None,
     ) -> Certificate:
         """Look for evidence against the sampler on fresh draws, and keep what was found as `certificate`.
 
@@ -217,14 +248,16 @@ class Sampler:
           budget: seconds that it may take. None: half as long as tuning and compiling took, or one; without
             limit, where ``draws`` are given.
           distance: a total variation that the draws shall be within; as many pairs of chains are followed as can tell.
+          devices: on which draws are made, as in `sample`.
         """
         if budget is not None and not isinstance(budget, Budget):
             budget = positive_float(budget, "budget, in seconds,")
         if distance is not None and not 0 < distance < 1:
             raise ConfigError(f"distance is a total variation between 0 and 1, not {distance!r}")
-        found = certifying.verb(
-            self, require_key(key), draws=draws, level=level, evidence=evidence, budget=budget, distance=distance
-        )
+        with using(devices):
+            found = certifying.verb(
+                self, require_key(key), draws=draws, level=level, evidence=evidence, budget=budget, distance=distance
+            )
         self.certificate = found
         return found
 

@@ -11,10 +11,8 @@ and `Density` is log π* on flat vectors, hashable so that compiled programs can
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +26,16 @@ from .kernels.pulled_back import pulled_back
 from .model import Model
 from .runtime import html
 from .runtime.errors import TargetError
-from .runtime.travel import Travels
+from .runtime.programs import Bare, Carrying
+from .runtime.travel import Recipe, Travels
 from .runtime.validation import finite_float, warn_if_narrowed
 from .runtime.work import Traced, Work
+from .truth import Reference, Truth
 
-LogDensity = Callable[[PyTree], Array]
+__all__ = ["Density", "Layout", "LogDensity", "Model", "Reference", "Target", "Truth", "leaf_name"]
+
+LogDensity = Callable[..., Array]
+"""log π* of a position, and of data where the target has any."""
 
 
 def leaf_name(path: tuple[object, ...]) -> str:
@@ -127,19 +130,30 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Density:
+class Density(Carrying):
     """log π* on flat vectors. Programs are compiled for one of these: a new Target is compiled anew.
 
-    (Not for its function: a function may read data that has changed since, as in a notebook.)
+    (Not for its function: a function may read data that has changed since, as in a notebook.) Where it has ``data``,
+    functions get them as their second argument, and programs are compiled for any data of these shapes (`Carrying`).
     """
 
     function: LogDensity
     layout: Layout
-    minibatch: Callable[[PyTree, Array], Array] | None = None
+    minibatch: Callable[..., Array] | None = None
+    data: PyTree = None
+    bare: Bare[Work] = field(default_factory=Bare, repr=False)
 
     def __call__(self, position: Float[Array, "dim"]) -> Float[Array, ""]:
         """log π*(x) of one flat position."""
-        return self.function(self.layout.unravel(position))
+        return self.function(self.layout.unravel(position), *self._given)
+
+    @property
+    def _given(self) -> tuple[PyTree, ...]:
+        return () if self.data is None else (self.data,)
+
+    def holding(self, data: PyTree) -> Density:
+        """The same function with other data."""
+        return replace(self, data=data)
 
     def batched(
         self, positions: Float[Array, "particles dim"]
@@ -147,15 +161,20 @@ class Density:
         """log π* and the force ∂ log π* of a whole ensemble, in one evaluation."""
         return jax.vmap(jax.value_and_grad(self.__call__))(positions)
 
-    @cached_property
+    @property
     def traced(self) -> Traced:
         """log π* and the force of one position, traced once, for programs that do not differentiate them further."""
-        return Traced.of(jax.value_and_grad(self.__call__), (self.layout.dim,), self.layout.dtype)
+        kept = vars(
+            self
+        )  # not a cached_property: its lock, one for all, and that of compiling would wait for each other
+        if "_traced" not in kept:
+            kept["_traced"] = Traced.of(jax.value_and_grad(self.__call__), (self.layout.dim,), self.layout.dtype)
+        return kept["_traced"]
 
     @property
     def work(self) -> Work:
-        """What one evaluation of log π* and its force does."""
-        return self.traced.work
+        """What one evaluation of log π* and its force does; data of the same shapes do not change it."""
+        return self.bare.known(self.data, lambda: self.traced.work)
 
     def of_members(self, data: PyTree, coordinates: Coordinates) -> BatchedDensity:
         """In coordinates, as many positions at a time as suits a processor; a family has data, a member needs none."""
@@ -166,70 +185,8 @@ class Density:
         if self.minibatch is None:
             return self.batched(positions)[1]
         estimate = self.minibatch
-        force = jax.grad(lambda x, k: estimate(self.layout.unravel(x), k))
+        force = jax.grad(lambda x, k: estimate(self.layout.unravel(x), *self._given, k))
         return jax.vmap(force)(positions, jax.random.split(key, positions.shape[0]))
-
-
-class Truth(NamedTuple):
-    """What is known exactly about a target, for tests and tables."""
-
-    expected_logdensity: float
-    """E_π[log π*(x)], of the unnormalised density as the user wrote it."""
-    log_z: float
-    """log Z = log ∫ π*(x) dx."""
-    mean: np.ndarray
-    """E[x], ``(dim,)``."""
-    covariance: np.ndarray
-    """Cov[x], ``(dim, dim)``."""
-    draw: Callable[[Array, int], np.ndarray] | None = None
-    """``draw(key, n)``: n exact independent draws, ``(n, dim)``; None where there is no way to make them."""
-    square_variance: np.ndarray | None = None
-    """Var[x_i²], ``(dim,)``; None where it is not known in closed form."""
-
-    @property
-    def entropy(self) -> float:
-        """H(π) = log Z - E_π[log π*(x)]."""
-        return self.log_z - self.expected_logdensity
-
-
-class Reference(NamedTuple):
-    """What a long, trusted run says of a posterior for which nothing is known exactly: moments, and draws if published.
-
-    Columns are the D scalars of the constrained values, in the published order.
-    """
-
-    variables: tuple[str, ...]
-    """Leaves of the constrained pytree, in the order of the columns."""
-    names: tuple[str, ...]
-    """One a column, as published: ``theta[1]``, ..., ``tau``."""
-    mean: np.ndarray
-    """E, ``(D,)``."""
-    sd: np.ndarray
-    """Standard deviation, ``(D,)``."""
-    mcse_mean: np.ndarray
-    """Standard error of ``mean``, ``(D,)``."""
-    draws: np.ndarray | None = None
-    """Nearly independent draws of the constrained values, ``(n, D)``."""
-    unconstrained: np.ndarray | None = None
-    """The same draws as flat unconstrained positions, ``(n, dim)``."""
-
-    @property
-    def mean_squared(self) -> np.ndarray:
-        """E of the square, ``(D,)``."""
-        return self.mean**2 + self.sd**2
-
-    def columns(self, constrained: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Constrained draws (as `Draws.position`: a leading axis of draws) laid out as the columns here, ``(n, D)``."""
-        parts = [np.asarray(constrained[name], np.float64) for name in self.variables]
-        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-
-    def expected_logdensity(self, density: Density) -> tuple[float, float]:
-        """E[log π*] over the reference draws, and its standard error; log π* up to the target's own constant."""
-        if self.unconstrained is None:
-            raise TargetError("this reference has moments only, no draws, so no estimate of E[log π*]")
-        positions = jnp.asarray(self.unconstrained, density.layout.dtype)
-        values = np.asarray(jax.jit(jax.vmap(density.__call__))(positions), np.float64)
-        return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 class Target(Travels):
@@ -238,6 +195,8 @@ class Target(Travels):
     Args:
       logdensity: maps one position (a pytree shaped as ``like``) to the scalar log π*(x), up to a constant.
       like: a position: gives structure, shapes and dtype. Its values are not used.
+      data: a pytree of arrays, which ``logdensity(position, data)`` is given: arguments of programs, not constants in
+        them, so that `with_data` compiles nothing for other data of the same shapes. They may be sharded over devices.
       constrain: maps one position to the pytree of values the user wants to see; the identity when left out.
       names: one name a flat coordinate; made from the pytree's paths when left out.
       name: what to call the target in tables and files.
@@ -247,8 +206,8 @@ class Target(Travels):
       prior_entropy: entropy of the prior in nats, when only that is known; methods that follow the paper start P0
         with it.
       model: dimension names, observed data and predictions, for ArviZ.
-      minibatch: ``minibatch(position, key)``, an unbiased estimate of log π*(x) from a random part of the data, for
-        methods that take stochastic gradients.
+      minibatch: ``minibatch(position, key)``, with data ``minibatch(position, data, key)``, an unbiased estimate of
+        log π*(x) from a random part of the data, for methods that take stochastic gradients.
       hints: pairs (j, i) of flat coordinates, where j may drive the scale or the mean of i, as a model's text says; a
         chart races them with what it sees, so that a wrong one does no harm.
     """
@@ -258,6 +217,7 @@ class Target(Travels):
         logdensity: LogDensity,
         like: PyTree,
         *,
+        data: PyTree = None,
         constrain: Callable[[PyTree], PyTree] | None = None,
         names: Sequence[str] | None = None,
         name: str | None = None,
@@ -266,13 +226,13 @@ class Target(Travels):
         prior: DiagonalGaussian | None = None,
         prior_entropy: float | None = None,
         model: Model | None = None,
-        minibatch: Callable[[PyTree, Array], Array] | None = None,
+        minibatch: Callable[..., Array] | None = None,
         hints: Sequence[tuple[int, int]] | np.ndarray = (),
     ):
         if not callable(logdensity):
             raise TargetError(f"logdensity must be a function of a position, not a {type(logdensity).__name__}")
         self.layout = Layout.of(like)
-        self.density = Density(logdensity, self.layout, minibatch)
+        self.density = Density(logdensity, self.layout, minibatch, as_data(data))
         self.constrain = constrain
         self.names = self.layout.names() if names is None else tuple(names)
         if len(self.names) != self.dim:
@@ -295,9 +255,8 @@ class Target(Travels):
         if constrain is not None:
             _check_constrain(constrain, self.layout)
         if minibatch is not None:
-            estimate = _abstract(
-                lambda x: minibatch(self.layout.unravel(x), jax.random.key(0)), self.layout, "minibatch"
-            )
+            key, given = jax.random.key(0), () if data is None else (self.data,)
+            estimate = _abstract(lambda x: minibatch(self.layout.unravel(x), *given, key), self.layout, "minibatch")
             _check_scalar(estimate, "minibatch", self.dtype)
 
     @property
@@ -309,6 +268,34 @@ class Target(Travels):
     def dtype(self) -> np.dtype:
         """The floating dtype of positions, as ``like`` gave it."""
         return self.layout.dtype
+
+    @property
+    def data(self) -> PyTree:
+        """The data that the log-density is given; None where it has none, or has closed over them."""
+        return self.density.data
+
+    def with_data(self, data: PyTree, *, name: str | None = None) -> Target:
+        """The same target with other data. Where their shapes are the same, nothing is compiled for it.
+
+        What was known about the old one, its truth, reference and model, is left out. It may have a name of its own.
+        """
+        if self.data is None:
+            raise TargetError(
+                f"'{self.name}' has no data to exchange: make it by eg.Target(logdensity, like, data=...)"
+            )
+        data = as_data(data)
+        wanted, found = (str(jax.tree_util.tree_structure(each)) for each in (self.data, data))
+        if wanted != found:
+            raise TargetError(f"the data of '{self.name}' are {wanted}, where a * is an array; not {found}")
+        name, like, density = name or self.name, self.layout.unravel(np.zeros(self.dim, self.dtype)), self.density
+        other = self.another(
+            Recipe.of(Target, density.function, like, data=data, constrain=self.constrain, names=self.names, name=name,
+                      prior=self.prior, prior_entropy=self.prior_entropy, minibatch=density.minibatch, hints=self.hints)
+        )  # fmt: skip
+        other.name, other.density, other.model = name, density.holding(data), Model()
+        other._truth = other._reference = None
+        _check_scalar(_abstract(other.density, self.layout, "logdensity"), "logdensity", self.dtype)
+        return other
 
     @property
     def truth(self) -> Truth | None:
@@ -343,6 +330,14 @@ class Target(Travels):
     def _repr_html_(self) -> str:
         shapes = zip(self.layout.paths, self.layout.shapes, strict=True)
         return html.panel(f"Target '{self.name}', dim {self.dim}", html.table(("unconstrained", "shape"), [*shapes]))
+
+
+def as_data(data: PyTree) -> PyTree:
+    """Data as arrays on a device; those that are there, sharded or not, stay as they are."""
+    try:
+        return jax.tree_util.tree_map(jnp.asarray, data)
+    except (TypeError, ValueError) as error:
+        raise TargetError("`data` must be a pytree of arrays, which the log-density is given") from error
 
 
 def _check_scalar(out: PyTree, what: str, dtype: np.dtype) -> None:

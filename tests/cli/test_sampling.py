@@ -119,3 +119,22 @@ def test_zarr_is_streamed_and_gone_on_with(capsys, gaussian_sampler, tmp_path, m
     monkeypatch.setattr("ergodic.adapters.zarr_store.Store.grow", interrupted)
     code, _, err = run(capsys, *command, "300", "--seed", "2")
     assert code == 130 and "holds the first 10 draws; the same command goes on from there" in err
+
+
+def test_several_processes_fill_one_store(capsys, gaussian_sampler, tmp_path, monkeypatch):
+    """Who is done before the others says so; the last one describes the draws."""
+    from dataclasses import replace
+
+    from ergodic.adapters import streaming
+
+    monkeypatch.setattr(streaming, "_ROWS", 2048)
+    file, store = tmp_path / "g.ergodic", tmp_path / "d.zarr"
+    replace(gaussian_sampler, source={"builtin": "gaussian"}).save(file)
+    command = ("sample", file, "-n", 5_000, "-o", store, "--processes", 2, "--process")
+    code, out, _ = run(capsys, *command, 0)
+    assert code == 0 and "process 0 of 2 has made its part" in out and "holds the first 2,048 of 5,000 draws" in out
+    code, out, _ = run(capsys, *command, 1)
+    assert code == 0 and "2,048 were there already, 2,952 more, by process 1 of 2 and the others" in out
+    assert "E[log π*]" in out and "saved" in out
+    assert "belong together" in fails(capsys, "sample", file, "-o", store, "--processes", 2)
+    assert "fill a .zarr store" in fails(capsys, "sample", file, "-o", tmp_path / "d.npz", *command[-3:], 1)

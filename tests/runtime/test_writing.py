@@ -70,7 +70,7 @@ def test_two_threads_write_one_file_in_turn(tmp_path):
 
 def test_a_work_folder_that_was_removed_is_made_again(tmp_path, monkeypatch):
     """Its last holder removes it: between the opening and the locking of a folder it may be gone."""
-    path, calls, lock = tmp_path / "d", [], writing._lock
+    path, calls, lock = tmp_path / "d", [], writing.lock
 
     def removed_first(handle):
         calls.append(handle)
@@ -78,13 +78,13 @@ def test_a_work_folder_that_was_removed_is_made_again(tmp_path, monkeypatch):
             work_folder(path).rmdir()
         return lock(handle)
 
-    monkeypatch.setattr(writing, "_lock", removed_first)
+    monkeypatch.setattr(writing, "lock", removed_first)
     with sole_writer(path) as folder:
         assert folder.is_dir() and len(calls) == 2
 
 
 def test_without_locks_nobody_is_kept_out_and_nothing_is_swept(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "_lock", lambda handle: None)
+    monkeypatch.setattr(writing, "lock", lambda handle: None)
     path = tmp_path / "d"
     work_folder(path).mkdir()
     (work_folder(path) / "another").write_bytes(b"being written")

@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,30 +34,27 @@ from numpy.typing import ArrayLike
 from ..diagnostics.summary import Part, Summary, constrained_shape, coordinate_names, summarise
 from ..draws import Draws, WeightedDraws, constrained
 from ..protocols import Independent
-from ..runtime.drawing import Batch, Kind, default_chunk
+from ..runtime.drawing import Batch, Kind, default_chunk, doing, using
 from ..runtime.errors import ConfigError, StorageError
 from ..runtime.extras import require
 from ..runtime.files import write_atomically
+from ..runtime.hosts import Share
 from ..runtime.programs import Cost, Stopwatch
 from ..runtime.progress import Progress
 from ..runtime.resampling import Blocks
 from ..runtime.validation import positive_int
-from ..runtime.writing import sole_writer
-from ..sampler import Sampler, require_key
+from ..runtime.writing import sole_writer, work_folder
+from ..sampler import Devices, Sampler, require_key
 from ..target import Target, leaf_name
 from .arviz import plain
 from .damage import Damage, damages, require_sound
-from .files import datasets, file_name, inference_data
-from .zarr_store import COMMIT, Array, Attributes, Store, read_metadata, remove, sweep, unlisted
-
-if TYPE_CHECKING:
-    from xarray import Variable
-else:
-    Variable = object  # may not be installed
+from .files import file_name
+from .layout import layout
+from .shared_store import Members
+from .zarr_store import COMMIT, Attributes, Store, read_metadata, remove, sweep, unlisted
 
 _ROWS = 1 << 17  # draws per file: millions of draws are few files,
 _VALUES = 1 << 23  # and one file's draws fit in memory
-_PASSING = ("created_at", "sampling_time", "gradients", "effective_size")  # attributes of one run, not of the draws
 _LATER = ("certificate",)  # attributes that draws do not depend on
 
 
@@ -69,6 +66,8 @@ class Streamed(NamedTuple):
     some: Draws | None
     """The draws of the first file that was written, for a look at them; None when there was nothing to do."""
     cost: Cost
+    after: int
+    """How many it has now; fewer than were asked for, as long as other processes have not made theirs."""
     mended: tuple[Damage, ...] = ()
     """What was damaged in the store, and was written again."""
 
@@ -110,11 +109,28 @@ def stream(
     weighted: bool = False,
     overwrite: bool = False,
     progress: bool | None = None,
+    share: Share | None = None,
+    devices: Devices = None,
 ) -> Streamed:
     """Write n draws to the store at ``path``, going on from the draws that an earlier run left there.
 
-    They are equally weighted; with ``weighted``, runs with their weights in ``sample_stats/log_weight``.
+    They are equally weighted; with ``weighted``, runs with their weights in ``sample_stats/log_weight``. With a share,
+    that part of the store is drawn which is this process's; the store is complete when all processes are done.
     """
+    with using(devices):
+        return _streamed(sampler, key, n, path, weighted, overwrite, progress, share or Share())
+
+
+def _streamed(
+    sampler: Sampler,
+    key: Key,
+    n: int,
+    path: str | Path,
+    weighted: bool,
+    overwrite: bool,
+    progress: bool | None,
+    share: Share,
+) -> Streamed:
     n, key = positive_int(n, "n, the number of draws"), require_key(key)
     if not isinstance(sampler.method, Independent):
         raise ConfigError(f"each draw of {sampler.method.name} depends on the one before: it cannot be streamed")
@@ -122,21 +138,21 @@ def stream(
     source = _Source.of(sampler, sampler.method, key, sampler.drawn(weighted))
     path, settings = Path(path), _settings(source)
     try:
-        with sole_writer(path):
-            if overwrite or (path.is_dir() and not any(path.iterdir())):
-                remove(path)
-            before = _there_already(path, settings, n) if path.exists() else 0
-            damaged = damages(path) if before else []
-            some = _write(source, n, path, before, settings, damaged, progress) if before < n or damaged else None
+        if share.count > 1 or (_staged(path) and not overwrite):
+            if overwrite:
+                raise ConfigError("several processes cannot agree who is to --overwrite the store: remove it first")
+            done = _write_share(source, n, path, share, settings, progress)
+        else:
+            with sole_writer(path):
+                done = _write_alone(source, n, path, settings, overwrite, progress)
     except OSError as error:
         there = read_metadata(path)[1] if (path / COMMIT).exists() else 0
         kept = f"; its first {there:,} draws are kept, and the same command goes on from there" if there else ""
         raise StorageError(f"{path} cannot be written: {error.strerror or error}{kept}") from error
-    rows, size, depth = chunks(sampler.target)[1], source.size, sampler.depth
-    drawn = (-(-n // size) - before // rows * rows // size) * source.runs if before < n else 0
-    drawn += len({damage.part for damage in damaged}) * rows // size * source.runs
+    size, depth = source.size, sampler.depth
+    drawn = -(-done.made // size) * source.runs
     drawn += 0 if source.blocks is None else source.blocks.size  # the first chunk, which said how many runs it takes
-    return Streamed(before, some, clock.cost(drawn * depth, depth), tuple(damaged))
+    return Streamed(done.before, done.some, clock.cost(drawn * depth, depth), done.after, tuple(done.damaged))
 
 
 def mended(sampler: Sampler, path: str | Path) -> Streamed:
@@ -202,46 +218,119 @@ def _there_already(path: Path, settings: Attributes, n: int) -> int:
         raise StorageError(f"{path} holds draws of another run: {said}; name another file, or --overwrite it")
     if there > n:
         raise StorageError(f"{path} holds {there:,} draws already, more than {n:,}; name another file, or --overwrite")
-    sweep(path)
     return there
 
 
-def _write(
-    source: _Source,
-    n: int,
-    path: Path,
-    before: int,
-    settings: Attributes,
-    damaged: Sequence[Damage],
-    progress: bool | None,
-) -> Draws:
-    """Draw what is damaged again, then what is missing."""
+class _Done(NamedTuple):
+    """What was done to a store."""
+
+    before: int
+    after: int
+    some: Draws | None
+    made: int
+    """Draws that were made."""
+    damaged: Sequence[Damage]
+
+
+def _write_alone(
+    source: _Source, n: int, path: Path, settings: Attributes, overwrite: bool, progress: bool | None
+) -> _Done:
+    """The only writer: draw what is damaged again, then what is missing, one batch after the other."""
+    if overwrite or (path.is_dir() and not any(path.iterdir())):
+        remove(path)
+    before, some, damaged = 0, None, list[Damage]()
     size, rows = source.size, chunks(source.sampler.target)[1]
-    for name, text in unlisted(path).items() if before else ():
+    if path.exists():
+        before = _there_already(path, settings, n)
+        sweep(path)
+        damaged = damages(path)
+        some = _mend(source, path, before, damaged, settings) if damaged or before < n else None
+    made = len(_parts(damaged)) * rows
+    if before < n:
+        first = before // rows
+        batches = source.batches(first * rows // size, -(-n // size) - first * rows // size)
+        store: Store | None = None
+        with Progress(doing("sampling"), n, "draws", enabled=progress) as bar:
+            bar.advance(by=first * rows)
+            for part in range(first, -(-n // rows)):
+                end = min((part + 1) * rows, n)
+                columns, draws = _part(source, part, end, batches, bar)
+                some, store = some or draws, store or layout(path, draws, columns, settings, rows)
+                store.grow(part, columns, end)
+        made += n - first * rows
+    return _Done(before, n, some, made, damaged)
+
+
+def _write_share(
+    source: _Source, n: int, path: Path, share: Share, settings: Attributes, progress: bool | None
+) -> _Done:
+    """One of several writers (shared_store.py): draw what is damaged again, then what is missing of its share."""
+    size, rows = source.size, chunks(source.sampler.target)[1]
+    (first,) = source.batches(0, 1)  # alike on all machines that take part, and what the layout is made from
+    columns = _columns(source.sampler.target, first)
+    digest = hashlib.sha256(b"".join(column.tobytes() for column in columns.values())).hexdigest()
+    columns["posterior/draw"] = columns["sample_stats/draw"] = np.arange(size)
+    store = layout(path, _draws(source, [first], size), columns, settings, rows)
+    members = Members(path, share)
+    before, some, damaged = 0, None, list[Damage]()
+
+    def length() -> int:
+        return _there_already(path, settings, n) if path.is_dir() and any(path.iterdir()) else 0
+
+    def look() -> None:
+        nonlocal before, some, damaged
+        before = length()
+        damaged = damages(path) if before else []
+        if damaged:  # or a store that another process was making longer meanwhile
+            with members.committing():
+                there, damaged = length(), damages(path)
+                some = _mend(source, path, there, damaged, settings)
+        elif 0 < before < n:
+            _mend(source, path, before, [], settings)
+
+    with members.joined({**settings, "first_draws": digest}, look):
+        ends = {part: min((part + 1) * rows, n) for part in range(before // rows, -(-n // rows)) if before < n}
+        mine = [part for part, end in ends.items() if share.has(part) and members.staged(part, end) is None]
+        wanted = sum(ends[part] - part * rows for part in mine)
+        with Progress(doing(f"sampling ({share})"), wanted, "draws", enabled=progress) as bar:
+            for part in mine:
+                columns, draws = _part(source, part, ends[part], bar=bar)
+                some = some or draws
+                members.stage(part, ends[part], store.encoded(part, columns))
+                members.commit(store, length, n, rows)
+        after = members.commit(store, length, n, rows)
+    return _Done(before, after, some, wanted + len(_parts(damaged)) * rows, damaged)
+
+
+def _staged(path: Path) -> bool:
+    """Whether processes that were stopped have left parts that are not in the store yet."""
+    staged = work_folder(path) / "staged"
+    return staged.is_dir() and any(staged.iterdir())
+
+
+def _mend(source: _Source, path: Path, there: int, damaged: Sequence[Damage], settings: Attributes) -> Draws | None:
+    """Compare the last draws that are sound with what is drawn now, and draw again what is damaged."""
+    size, rows = source.size, chunks(source.sampler.target)[1]
+    for name, text in unlisted(path).items() if damaged else ():
         write_atomically(path / name, text)
-    again = {damage.part or 0 for damage in damaged}
-    sound = [part for part in range(-(-before // rows)) if part not in again]
+    again = _parts(damaged)
+    sound = [part for part in range(-(-there // rows)) if part not in again]
     if sound:
-        until = min((sound[-1] + 1) * rows, before)
+        until = min((sound[-1] + 1) * rows, there)
         last = (until - 1) // size
         (batch,) = source.batches(last, 1)
         _require_same(path, _columns(source.sampler.target, batch), last * size, until)
-    first = before // rows
     some: Draws | None = None
-    store: Store | None = None
-    with Progress("sampling", n, "draws", enabled=progress) as bar:
-        bar.advance(by=first * rows)
-        for part in sorted(again):
-            columns, draws = _part(source, part, min((part + 1) * rows, before))
-            some, store = some or draws, store or _store(path, draws, columns, settings)
-            store.grow(part, columns, before, again=True)
-        made = source.batches(first * rows // size, -(-n // size) - first * rows // size)
-        for part in range(first, -(-n // rows)) if before < n else ():
-            columns, draws = _part(source, part, min((part + 1) * rows, n), made, bar)
-            some, store = some or draws, store or _store(path, draws, columns, settings)
-            store.grow(part, columns, min((part + 1) * rows, n))
-    assert some is not None
+    for part in again:
+        columns, draws = _part(source, part, min((part + 1) * rows, there))
+        layout(path, draws, columns, settings, rows).grow(part, columns, there, again=True)
+        some = some or draws
     return some
+
+
+def _parts(damaged: Sequence[Damage]) -> list[int]:
+    """Which files along the draws are written again; with the first one, all that does not grow."""
+    return sorted({damage.part or 0 for damage in damaged})
 
 
 def _part(
@@ -294,30 +383,3 @@ def _require_same(path: Path, columns: dict[str, np.ndarray], begin: int, end: i
                 f"{path} cannot be gone on with: drawn again, its draws {begin:,} to {end - 1:,} are others "
                 f"(the log-density or its data have changed, or the machine); name another file, or --overwrite"
             )
-
-
-def _store(path: Path, draws: Draws, columns: dict[str, np.ndarray], settings: Attributes) -> Store:
-    """The store's layout, taken from what ArviZ makes of a few draws."""
-    stats = {name: column[:2] for name, column in draws.stats.items()}
-    few = Draws(draws.target, draws.unconstrained[:2], draws.logdensity[:2], stats, attributes=draws.attributes)
-    data = inference_data(few, predictive=False, log_likelihood=False)
-    arrays: dict[str, Array] = {}
-    attributes: dict[str, Attributes] = {"": settings}
-    for group, dataset in datasets(data).items():
-        attributes[group] = {str(name): plain(v) for name, v in dataset.attrs.items() if name not in _PASSING}
-        for name, variable in dataset.variables.items():
-            place = f"{group}/{name}"
-            if place in columns:
-                arrays[place] = Array(variable.dims, columns[place].dtype, columns[place].shape[1:])
-            else:
-                arrays[place] = _fixed(variable)
-    return Store(path, chunks(draws.target)[1], arrays, attributes)
-
-
-def _fixed(variable: Variable) -> Array:
-    """Labels or data that do not grow, as files have them: text as text, dates as numbers."""
-    encoded = require("xarray.conventions", "results", "a Zarr store").encode_cf_variable(variable)
-    values = np.asarray(encoded.values)
-    values = values.astype(str) if values.dtype.kind in "OS" else values
-    attributes = {name: plain(value) for name, value in encoded.attrs.items() if name != "_FillValue"}
-    return Array(tuple(encoded.dims), values.dtype, values=values, attributes=attributes)

@@ -58,19 +58,30 @@ class Store:
         self._written: dict[str, bytes] = {}
 
     def grow(self, part: int, columns: Mapping[str, np.ndarray], n: int, *, again: bool = False) -> None:
-        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw.
+        """Write files number ``part`` of all arrays, and make the store n draws long. Columns have one row per draw."""
+        self.add(self.encoded(part, columns), n, again=again)
+
+    def encoded(self, part: int, columns: Mapping[str, np.ndarray]) -> dict[str, bytes]:
+        """Files number ``part`` of all arrays that grow, by their place in the store."""
+        growing = ((name, array) for name, array in self._arrays.items() if array.values is None)
+        padded = ((name, array, self._padded(array, columns[name])) for name, array in growing)
+        return {_file(name, array, part): _encode(values) for name, array, values in padded if values.size}
+
+    def add(self, files: Mapping[str, bytes], n: int, *, again: bool = False) -> None:
+        """Write such files, and make the store n draws long.
 
         What does not grow is written with the first draws, and when it is to be written ``again``.
         """
         new = not self._path.exists()
         root = self._work / "new" if new else self._path
-        folders = {root}
-        for name, array in self._arrays.items():
-            values, at = (array.values, 0) if array.values is not None else (self._padded(array, columns[name]), part)
-            if values.size and (new or again or array.values is None):
-                file = root / name / (".".join(str(at if dim == "draw" else 0) for dim in array.dims) or "0")
-                self._place(file, _encode(values))
-                folders.add(file.parent)
+        fixed = ((name, array, array.values) for name, array in self._arrays.items() if new or again)
+        files = {
+            **{_file(name, array, 0): _encode(v) for name, array, v in fixed if v is not None and v.size},
+            **files,
+        }
+        folders = {root, *((root / name).parent for name in files)}
+        for name, data in files.items():
+            self._place(root / name, data)
         documents = self._documents(n)
         everything = {"zarr_consolidated_format": 1, "metadata": documents, "sha256": _digest(documents)}
         for name, document in (*documents.items(), (COMMIT, everything)):
@@ -196,6 +207,11 @@ def remove(path: Path, to: Path | None = None) -> None:
         os.rename(real, to)
     elif real.is_dir():
         shutil.rmtree(real)
+
+
+def _file(name: str, array: Array, part: int) -> str:
+    """Where file number ``part`` of an array is."""
+    return f"{name}/" + (".".join(str(part if dim == "draw" else 0) for dim in array.dims) or "0")
 
 
 def _filters(dtype: np.dtype) -> list[Document]:

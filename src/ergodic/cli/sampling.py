@@ -20,6 +20,7 @@ from ..draws import Draws
 from ..protocols import Independent
 from ..runtime import arviz
 from ..runtime.errors import ConfigError, DrawsWarning
+from ..runtime.hosts import Share, share
 from ..runtime.programs import Cost
 from ..runtime.sampler_files import read
 from ..runtime.validation import positive_int
@@ -50,22 +51,39 @@ def sample(
     weighted: Annotated[
         bool, typer.Option("--weighted", help="Runs with their weights, where a method has them (sample_stats).")
     ] = False,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            help="Several processes fill one .zarr store: HOST:PORT of process 0, where they meet before they begin; "
+            "'auto' where JAX finds them by itself (SLURM, Open MPI, Kubernetes, TPU pods)."
+        ),
+    ] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="How many processes fill the store.")] = None,
+    process: Annotated[int | None, typer.Option(min=0, help="Which of them this is, from 0 on.")] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Devices of this process; all but for CPUs when left out.")
+    ] = None,
 ) -> None:
     """Draw from a saved sampler."""
     positive_int(n, "-n, the number of draws,")
+    mine = share(coordinator, processes, process)
     out = file.with_suffix(".nc" if arviz.available() else ".npz") if out is None else out
     require_place(out)
     sampler = open_sampler(file, model, dim)
     if out.suffix == ".zarr" and isinstance(sampler.method, Independent):
-        _stream(sampler, key_of(seed), n, out, overwrite, weighted)
+        if not _stream(sampler, key_of(seed), n, out, overwrite, weighted, mine, devices):
+            return
     else:
+        if mine.count > 1:
+            raise ConfigError("several processes fill a .zarr store of independent draws; name one by -o, or leave out"
+                              " --coordinator, --processes and --process")  # fmt: skip
         if out.suffix == ".zarr" and out.exists() and not overwrite:
             raise ConfigError(f"{out} is there already; name another file, or --overwrite it")
         if out.suffix == ".zarr":
             say(f"{sampler.method.name} cannot make draws by their index: all are made in memory, then written")
         with sole_writer(out), warnings.catch_warnings():
             warnings.simplefilter("ignore", DrawsWarning)  # said below
-            draws = sampler.sample(key_of(seed), n, weighted=weighted)
+            draws = sampler.sample(key_of(seed), n, weighted=weighted, devices=devices)
             write_draws(draws, out)
         say(f"{n:,} {draws.kind} draws of '{draws.target.name}' {_took(draws.cost)}")
         say(str(draws.summary(_ROWS)))
@@ -74,23 +92,34 @@ def sample(
     say(f"saved {out}" + (f" (open it with {_OPEN})" if out.suffix == ".zarr" else ""))
 
 
-def _stream(sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool) -> None:
+def _stream(
+    sampler: Sampler, key: Array, n: int, out: Path, overwrite: bool, weighted: bool, mine: Share, devices: int | None
+) -> bool:
+    """Write a store, or a share of it; whether it is complete."""
     try:
-        before, some, cost, mended = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite)
+        done = stream(sampler, key, n, out, weighted=weighted, overwrite=overwrite, share=mine, devices=devices)
     except KeyboardInterrupt:
         if out.exists():
             warn(f"{out} holds the first {read_metadata(out)[1]:,} draws; the same command goes on from there")
         raise
+    before, some, cost, after, mended = done
     for damage in mended:
         warn(f"{out}/{damage}; it was drawn again")
+    if after < n:
+        missing = "the others are not done: run again those that have failed, or any number of processes"
+        say(f"{mine} has made its part {_took(cost)}")
+        say(f"{out} holds the first {after:,} of {n:,} draws; {missing}")
+        return False
     if some is None or n == before:
         say(f"{out} is complete: it has these {n:,} draws of '{sampler.target.name}' already")
     else:
-        after = f": {before:,} were there already, {n - before:,} more" if before else ""
-        say(f"{n:,} {some.kind} draws of '{sampler.target.name}'{after} {_took(cost)}")
+        said = f": {before:,} were there already, {n - before:,} more" if before else ""
+        said += f", by {mine} and the others" if mine.count > 1 else ""
+        say(f"{n:,} {some.kind} draws of '{sampler.target.name}'{said} {_took(cost)}")
     say(str(summarise_store(out, sampler.target, _ROWS)))
     if some is not None:
         _describe(some, "" if len(some) == n else f"of {len(some):,} of the new draws: ")
+    return True
 
 
 def _took(cost: Cost) -> str:

@@ -38,7 +38,7 @@ from ..kernels.coupled import Pairs
 from ..kernels.ensemble import Ensemble
 from ..protocols import Annealable, Budgeted, Coupled, Fact, Familial, Shapes
 from ..runtime.budget import Budget
-from ..runtime.drawing import Batch, Kind, ahead
+from ..runtime.drawing import Batch, Kind, spread
 from ..runtime.errors import ConfigError, TargetError
 from ..runtime.noise import generator
 from ..runtime.programs import Stopwatch
@@ -306,7 +306,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             begin = self.fresh(target, params, generator(start_key), size)
             return self._run(target, params, begin, chain_key)
 
-        return ahead(one(index) for index in range(start, start + count))
+        return spread(one, range(start, start + count))
 
     def chain(self, target: Target, params: GEIParams, position: Float[Array, "particles dim"], key: Array) -> Batch:
         """The same by compiled programs: that which tuned the steps, where the chain is not annealed."""

@@ -186,11 +186,12 @@ def params_of(
     chosen, dtype = walked.chosen, mixture.centres.dtype
     behind = landings(np.asarray(chosen.leapfrogs), walked.way.settings.landing)
     landing = chosen.step[-2:].max()  # of two steps one is not fine
+    # not jnp.asarray, which compiles a copy for every new number of steps
     schedule = Schedule(
-        jnp.asarray(np.insert(chosen.step, behind, landing).astype(dtype)),
-        jnp.asarray(np.insert(chosen.leapfrogs, behind, 1).astype(np.int32)),
-        jnp.asarray(np.zeros(len(chosen.step) + len(behind), np.int32)),
-        varied=jnp.asarray(np.insert(np.ones(len(chosen.step)), behind, 0).astype(dtype)),
+        jax.device_put(np.insert(chosen.step, behind, landing).astype(dtype)),
+        jax.device_put(np.insert(chosen.leapfrogs, behind, 1).astype(np.int32)),
+        jax.device_put(np.zeros(len(chosen.step) + len(behind), np.int32)),
+        varied=jax.device_put(np.insert(np.ones(len(chosen.step)), behind, 0).astype(dtype)),
     )
     return GEIParams(
         jax.tree_util.tree_map(jnp.asarray, mixture),

@@ -7,18 +7,27 @@ does not grow with the number of draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from .errors import ConfigError
 from .progress import Progress
+from .validation import positive_int
 
 _CHUNK_PARTICLES = 1 << 11
 _CHUNK_VALUES = 1 << 20
+
+
+_devices: ContextVar[tuple[jax.Device, ...] | None] = ContextVar("devices", default=None)
 
 
 class Kind(StrEnum):
@@ -76,13 +85,87 @@ def ahead(running: Iterator[Batch]) -> Iterator[Batch]:
         yield jax.device_get(last)
 
 
+def spread(one: Callable[[int], Batch], indices: range) -> Iterator[Batch]:
+    """Batches on the host, in order, each made by ``one(index)`` on one of the devices in use, whole.
+
+    So every batch is what it would be on one device of that kind. There is a thread per device, since a batch may be
+    made in many steps; no device waits for another.
+    """
+    there = in_use()
+    if len(there) < 2 or len(indices) < 2:
+        yield from ahead(map(one, indices))
+        return
+    double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+    def made(index: int, device: jax.Device) -> Batch:
+        with jax.default_device(device), jax.enable_x64(double):  # both are a thread's own
+            return jax.device_get(one(index))
+
+    pools = [ThreadPoolExecutor(1, thread_name_prefix=str(device)) for device in there]
+    waiting: deque[Future[Batch]] = deque()
+    try:
+        for index in indices:
+            at = index % len(there)
+            waiting.append(pools[at].submit(made, index, there[at]))
+            if len(waiting) == 2 * len(there):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def using(devices: int | Sequence[jax.Device] | None) -> Iterator[None]:
+    """Draw on so many of this process's devices, or on these, for the time being; None: as around it."""
+    token = _devices.set(_devices.get() if devices is None else chosen(devices))
+    try:
+        yield
+    finally:
+        _devices.reset(token)
+
+
+def chosen(devices: int | Sequence[jax.Device]) -> tuple[jax.Device, ...]:
+    """So many of this process's devices, or these."""
+    local = jax.local_devices()
+    if isinstance(devices, int):
+        count = positive_int(devices, "devices")
+        if count > len(local):
+            raise ConfigError(
+                f"there are {len(local)} devices of this process, not {count}; on a CPU, more are there with "
+                f"XLA_FLAGS=--xla_force_host_platform_device_count={count} in the environment"
+            )
+        return tuple(local[:count])
+    if not devices or not all(device in local for device in devices):
+        raise ConfigError(f"devices must be some of this process's, {', '.join(map(str, local))}, not {devices!r}")
+    return tuple(devices)
+
+
+def doing(what: str) -> str:
+    """What is being done, for a line of progress, and on how many devices where there are several."""
+    count = len(in_use())
+    return what if count == 1 else f"{what} on {count} devices"
+
+
+def in_use() -> tuple[jax.Device, ...]:
+    """The devices that draws are made on: those that were chosen, or the usual ones."""
+    given = _devices.get()
+    return usual(jax.local_devices()) if given is None else given
+
+
+def usual(local: Sequence[Any]) -> tuple[Any, ...]:
+    """All of a process's devices; but of CPUs one, which has all cores as it is."""
+    return tuple(local[:1] if local[0].platform == "cpu" else local)
+
+
 def filled(batches: Iterator[Batch], n: int, *, size: int, progress: bool | None = None) -> Columns:
     """Take rows of batches, in order, until there are n. Where one batch of ``size`` is enough, there is no bar."""
     position = logdensity = np.empty(0)
     stats: dict[str, np.ndarray] = {}
     traces: list[dict[str, Array]] = []
     have = made = 0
-    with Progress("sampling", n, "draws", enabled=progress if size < n else False) as bar:
+    with Progress(doing("sampling"), n, "draws", enabled=progress if size < n else False) as bar:
         for batch in batches:
             lead, rows = batch.logdensity.shape[:-1], batch.logdensity.shape[-1]
             if not traces:

@@ -2,7 +2,7 @@
 
 The core of ergodic needs few packages. What else it can use is grouped in extras, as pyproject.toml lists them:
 ``results`` (ArviZ, xarray, pandas, Zarr), ``polars``, ``peers`` (BlackJAX), ``networks`` (Equinox), ``data`` (pooch,
-scikit-learn), ``parallel`` (cloudpickle), ``plots`` (Matplotlib), ``numpyro`` and ``pymc``.
+scikit-learn), ``parallel`` (cloudpickle), ``cluster`` (Dask), ``plots`` (Matplotlib), ``numpyro`` and ``pymc``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ EXTRA_OF = {
     "numpyro": "numpyro",
     "funsor": "numpyro",
     "pymc": "pymc",
+    "distributed": "cluster",
 }
 """The extra that brings each optional package."""
 OF_STUDIES = ("jinja2", "nutpie")

@@ -77,6 +77,12 @@ class Travels:
             return _remade, (import_module("cloudpickle").dumps(self.recipe),)
         return _remade, (self.recipe,)
 
+    def another(self: Some, recipe: Recipe) -> Some:
+        """Another one with all that this has, to be changed by the function that makes it, whose call this is."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self), recipe=recipe)
+        return new
+
     def __copy__(self: Some) -> Some:
         return self
 

@@ -22,6 +22,8 @@ from .programs import compiling
 
 _CACHE = 1 << 17
 """Bytes of one intermediate value that all rows of a block may have together."""
+_MEMORY = 1 << 27
+"""The same, where it is not the cache but the memory that is too small for all rows: of millions of observations."""
 _FEWEST = 4
 """Rows of a block, at least: where not even these stay in cache, blocks are of no use."""
 _GAMMAS = ("lgamma", "digamma", "igamma", "igammac")
@@ -57,7 +59,8 @@ class Work(NamedTuple):
         """How many rows to evaluate at a time: a divisor of their number."""
         most = _CACHE // max(self.largest, 1)
         block = rows if self.loops or most < _FEWEST or most >= rows else divisor(rows, most)
-        return block if block >= _FEWEST else rows
+        block = block if block >= _FEWEST else rows
+        return block if block * self.largest <= _MEMORY else divisor(rows, _MEMORY // self.largest)
 
 
 class Traced(NamedTuple):

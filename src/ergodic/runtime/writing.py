@@ -117,10 +117,9 @@ def _taken(folder: Path, path: str | os.PathLike[str]) -> bool | None:
                 raise _unwritable(path, error) from error
             _held[folder] = _Hold(None, threading.get_ident())
             return True
-        mine = _lock(handle)
-        if mine and _is_at(handle, folder):
-            for left in folder.iterdir():
-                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        mine = lock(handle)
+        if mine and is_at(handle, folder):
+            empty(folder)
             _held[folder] = _Hold(handle, threading.get_ident())
             return True
         os.close(handle)
@@ -130,7 +129,7 @@ def _taken(folder: Path, path: str | os.PathLike[str]) -> bool | None:
         return None if mine else False
 
 
-def _is_at(handle: int, folder: Path) -> bool:
+def is_at(handle: int, folder: Path) -> bool:
     """Whether an open folder is the one that has its name now: its last holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(folder))
@@ -138,12 +137,23 @@ def _is_at(handle: int, folder: Path) -> bool:
         return False
 
 
-def _lock(handle: int) -> bool | None:
-    """Whether this process now has the lock, until it ends, however it ends; None where there are no locks."""
+def empty(folder: Path, keep: tuple[str, ...] = ()) -> None:
+    """Remove everything in a folder but what is to be kept."""
+    for left in folder.iterdir():
+        if left.name not in keep:
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool | None:
+    """Whether this process now has the lock, alone or shared, until it closes the file or ends, however it ends.
+
+    None where there are no locks. A lock that it had already on this handle becomes the other kind.
+    """
     try:
         import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except (ImportError, OSError):

@@ -79,6 +79,7 @@ def certificate(
         for case in CASES
         for dim, count in zip(size.dims, size.seeds, strict=True)
     ]
+    run.share(cells)
     rows: list[Row] = []
     for cell in cells:
         run.status(f"{len(rows) + 1} of {len(cells)}: {cell.words[0]}")
@@ -153,4 +154,4 @@ def _table(rows: list[Row]) -> Table:
     )
 
 
-STUDY = Study("certificate", "bench", PRESETS, certificate)
+STUDY = Study("certificate", "bench", PRESETS, certificate, shared=True)

@@ -90,6 +90,7 @@ def hard(
         for case in CASES
         if size.targets is None or (case.name, case.dim) in size.targets
     ]
+    run.share(cells)
     rows: list[Row] = []
     for cell in cells:
         run.status(f"{len(rows) + 1} of {len(cells)}: {cell.words[0]}, {cell.words[1]} {cell.words[2]}")
@@ -184,4 +185,4 @@ def table(rows: list[Row]) -> Table:
     )
 
 
-STUDY = Study("certificate-hard", "bench", PRESETS, hard)
+STUDY = Study("certificate-hard", "bench", PRESETS, hard, shared=True)

@@ -12,17 +12,23 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ergodic.cli.console import Out, console, say
+from ergodic.runtime.errors import ConfigError
 
+from ..harness.crew import Workers
 from ..harness.study import Study
 from .tables import show_tables
 
+_Workers = Annotated[int | None, typer.Option(min=1, help="Processes that make the cells; one when left out.")]
+_Executor = Annotated[str | None, typer.Option(help="dask://HOST:PORT of a cluster that makes the cells.")]
 
-def command_of(study: Study) -> Callable[..., None]:
-    """The function behind a study's command: its preset, its own options, and the folder of its files."""
+
+def command_of(study: Study, place: str) -> Callable[..., None]:
+    """The function behind a study's command: its preset, its own options, who works, and the folder of its files."""
     described = f"{', '.join(study.presets)}: how much is run."
     parameters = [
         _option("preset", Annotated[str, typer.Option(help=described)], "cpu"),
         *study.options(),
+        *(_option(name, said, None) for name, said in (("workers", _Workers), ("executor", _Executor)) if study.shared),
         _option("out", Out, Path("runs") / study.name),
     ]
 
@@ -30,8 +36,13 @@ def command_of(study: Study) -> Callable[..., None]:
         from ..report.page import write_page
 
         given = {name: None if value == [] else value for name, value in options.items()}
+        workers, executor = (given.pop(name, None) for name in ("workers", "executor"))
+        if workers is not None and executor is not None:
+            raise ConfigError("--workers are processes here, an --executor is elsewhere: give one of them")
+        who = workers if executor is None else executor
+        crew = None if who is None else Workers(who, f"ergodic_studies.{place}", preset, out, given)
         with console.status(study.name) as status:
-            report = study.run(preset, out, say, status=status.update, **given)
+            report = study.run(preset, out, say, status=status.update, crew=crew, **given)
         show_tables(report.tables)
         if report.whole:
             say(f"\nresults  {out / 'results.json'}\nreport   {write_page(out)}")
@@ -69,7 +80,7 @@ def group(summary: str, places: Mapping[str, str]) -> typer.Typer:
                 return None
             found = found_at(places[cmd_name])
             app = typer.Typer(add_completion=False)
-            app.command(cmd_name)(command_of(found) if isinstance(found, Study) else found)
+            app.command(cmd_name)(command_of(found, places[cmd_name]) if isinstance(found, Study) else found)
             command = typer.main.get_command(app)
             assert isinstance(command, TyperCommand)
             return command

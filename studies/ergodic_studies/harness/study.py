@@ -15,10 +15,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Generic, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
 
 from ergodic.runtime.files import require_writable
 
+from .cells import Cell
+from .crew import Crew
 from .presets import Preset, choose
 from .results import write_results
 from .tables import Figure, Table
@@ -40,12 +42,19 @@ class Run(Generic[Size]):
       out: the folder of the run's files, which exists.
       say: prints a line of progress.
       status: replaces the line that says what is going on at the moment.
+      crew: who makes cells, where it is not this process alone.
     """
 
     preset: Preset[Size]
     out: Path
     say: Say = print
     status: Say = _silent
+    crew: Crew | None = None
+
+    def share(self, cells: Sequence[Cell[Any]]) -> None:
+        """Have cells made by the workers, where there are any; the study then reads them, or makes them itself."""
+        if self.crew is not None:
+            self.crew.make(cells, self.cells, self.status)
 
     @property
     def size(self) -> Size:
@@ -90,6 +99,7 @@ class Study(Generic[Size]):
       presets: its sizes by name.
       work: does the work; its docstring is the command's help.
       title: its name in ``results.json`` and on the page; the study's name when left out.
+      shared: whether several workers may make its cells: it hands them to `Run.share`, and times nothing.
     """
 
     name: str
@@ -97,6 +107,7 @@ class Study(Generic[Size]):
     presets: Mapping[str, Size]
     work: Callable[..., Report]
     title: str = ""
+    shared: bool = False
 
     def options(self) -> list[inspect.Parameter]:
         """The parameters of ``work`` that are options of the command."""
@@ -115,9 +126,24 @@ class Study(Generic[Size]):
             words += [flag] if value is True else [f"{flag} {_quoted(str(one))}" for one in values]
         return " ".join(words)
 
-    def run(self, preset: str, out: Path, say: Say = print, *, status: Say = _silent, **options: object) -> Report:
+    def started(
+        self, preset: str, out: Path, say: Say = _silent, status: Say = _silent, crew: Crew | None = None
+    ) -> Run[Size]:
+        """What the study is given at a preset's size."""
+        return Run(choose(self.presets, preset), out, say, status, crew)
+
+    def run(
+        self,
+        preset: str,
+        out: Path,
+        say: Say = print,
+        *,
+        status: Say = _silent,
+        crew: Crew | None = None,
+        **options: object,
+    ) -> Report:
         """Run the study at a preset's size, and write ``results.json`` under ``out`` unless only a part was run."""
-        run = Run(choose(self.presets, preset), out, say, status)
+        run = self.started(preset, out, say, status, crew)
         require_writable(out / "results.json")
         report = self.work(run, **options)
         if report.whole:

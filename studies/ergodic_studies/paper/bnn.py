@@ -100,8 +100,15 @@ def bnn(
     every = (*dict.fromkeys(label for ways in known.values() for label in ways), BEST, TUNED, ENSEMBLE)
     wanted = _wanted(methods, every)
     if {BEST, TUNED, ENSEMBLE} & set(wanted) and (not collect or _all_chosen(size, names, folder)):
+        if not collect:
+            updates, members = _grids(size)
+            run.share([_choice(size, name, "SGHMC", updates, say) for name in names])
+            run.share([_choice(size, name, ENSEMBLE, members, say) for name in names])
         for name, ways in _chosen(size, names, folder, say).items():
             known[name] |= ways
+    if not collect:
+        labels = {name: [label for label in wanted if label in known[name]] for name in names}
+        run.share([_trial(size, name, label, known[name][label]).cell() for name in names for label in labels[name]])
     results: list[Judged] = []
     for name in names:
         for label in (label for label in wanted if label in known[name]):
@@ -238,4 +245,4 @@ def _figure(cells: list[Judged], names: Sequence[str], out: Path) -> list[Figure
     return figures
 
 
-STUDY = Study("bnn", "reproduce", PRESETS, bnn, title="Bayesian networks")
+STUDY = Study("bnn", "reproduce", PRESETS, bnn, title="Bayesian networks", shared=True)

@@ -109,6 +109,7 @@ def safeguards(run: Run[Size]) -> Report:
     """
     size = run.size
     names = available_of(size.targets, run.say)
+    run.share([trial.cell() for name in names for trial in _trials(name, size)])
     done: list[Guarded] = []
     for name in names:
         ours = [trial.cell().result(run.cells) for trial in _trials(name, size)]
@@ -160,4 +161,4 @@ def _words(name: str, cells: list[Guarded]) -> str:
     return f"{name:14s} b2_max " + ", ".join(f"{label}: {value:.2g}" for label, value in medians.items())
 
 
-STUDY = Study("safeguards", "reproduce", PRESETS, safeguards)
+STUDY = Study("safeguards", "reproduce", PRESETS, safeguards, shared=True)

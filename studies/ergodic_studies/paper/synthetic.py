@@ -85,6 +85,7 @@ def synthetic(run: Run[Size]) -> Report:
         for name in size.targets
         for seed in range(size.seeds)
     ]
+    run.share([trial.cell() for trial in trials])
     done = []
     for index, trial in enumerate(trials):
         cell = trial.cell()
@@ -235,4 +236,4 @@ def _views(size: Size, out: Path) -> None:
     write_views(out, paths)
 
 
-STUDY = Study("synthetic", "reproduce", PRESETS, synthetic)
+STUDY = Study("synthetic", "reproduce", PRESETS, synthetic, shared=True)
