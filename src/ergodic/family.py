@@ -192,7 +192,10 @@ class Family(Travels):
                     prior=self.prior,
                     minibatch=self.density.minibatch,
                 )
-            self._members[at] = self._one.with_data(datum, name=f"{self.name}[{at}]")  # so that they share programs
+            member = self._one.with_data(datum, name=f"{self.name}[{at}]")  # so that they share programs
+            if isinstance(self.density.function, partial):  # traced (`Family.of`): the family travels, not the trace
+                member.recipe = Recipe.of(Family.__getitem__, self, at)
+            self._members[at] = member
         return self._members[at]
 
     def __repr__(self) -> str:
