@@ -25,6 +25,7 @@ BENCH = {
     "decoder": "bench.decoder:STUDY",
     "core": "bench.core:STUDY",
     "streaming": "bench.streaming:STUDY",
+    "cluster": "bench.cluster:STUDY",
     "l2hmc": "bench.l2hmc:STUDY",
     "greedy": "bench.greedy:STUDY",
     "chart-chains": "bench.chart_chains:STUDY",
