@@ -92,7 +92,9 @@ def simulated(size: Size, seed: int = 0) -> list[dict[str, float]]:
         made = [makespan(devices, size, rng) for _ in range(size.repeats)]
         seconds, lost = (float(np.median([run[at] for run in made])) for at in (0, 1))
         ideal = size.parts * size.part_seconds
-        rows.append({"devices": devices, "seconds": seconds, "efficiency": ideal / (devices * seconds), "lost": lost})
+        rows.append(
+            {"devices": float(devices), "seconds": seconds, "efficiency": ideal / (devices * seconds), "lost": lost}
+        )
     return rows
 
 
@@ -106,7 +108,8 @@ def measured(folder: Path, size: Size, say: Say) -> dict[str, object]:
     for processes in (1, 2, 3):
         began, store = time.monotonic(), folder / f"{processes}.zarr"
         members = [_member(sampler, store, size.draws, at, processes, cores) for at in range(processes)]
-        if any([process.wait() for process in members]):
+        codes = [process.wait() for process in members]
+        if any(codes):
             raise ProcessError(f"one of {processes} processes failed")
         found[f"seconds, {processes} processes"] = round(time.monotonic() - began, 2)
         expected = expected or digests(store)

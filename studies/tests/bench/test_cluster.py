@@ -34,7 +34,7 @@ def test_failures_cost_the_part_that_was_made():
 def test_stragglers_decide_when_the_last_part_is_there():
     slow = replace(STEADY, devices=(1, 10), stragglers=0.3, repeats=50)
     one, ten = simulated(slow)
-    assert ten["efficiency"] < 0.8 < 1.3 > one["efficiency"] > 0.7
+    assert ten["efficiency"] < 0.8 and 0.8 < one["efficiency"] < 1.25
 
 
 @pytest.mark.slow
