@@ -153,7 +153,7 @@ def cluster(
     results: dict[str, object] = {"simulated": rows}
     note = (
         f"{size.parts:,} parts of 131,072 draws, in so many seconds each on the median device (a standard deviation of "
-        f" {size.spread:.0%} between parts, {size.stragglers:.0%} between devices); a device fails every "
+        f"{size.spread:.0%} between parts, {size.stragglers:.0%} between devices); a device fails every "
         f"{size.lifetime:g} h and is back after {size.restart:g} s. Medians of {size.repeats} simulations."
     )
     body = [
