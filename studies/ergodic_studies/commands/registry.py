@@ -27,6 +27,7 @@ BENCH = {
     "core": "bench.core:STUDY",
     "sbc": "bench.simulated:STUDY",
     "streaming": "bench.streaming:STUDY",
+    "cluster": "bench.cluster:STUDY",
     "l2hmc": "bench.l2hmc:STUDY",
     "greedy": "bench.greedy:STUDY",
     "chart-chains": "bench.chart_chains:STUDY",

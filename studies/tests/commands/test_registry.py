@@ -22,6 +22,7 @@ OLD = {
     "greedy": {"seeds", "targets"},
     "l2hmc": {"seeds", "iterations"},
     "streaming": {"draws", "kills", "seed"},
+    "cluster": {"simulate", "draws"},
 }
 """Options that commands and former scripts had."""
 
