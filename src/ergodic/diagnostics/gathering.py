@@ -7,6 +7,7 @@ reach along them. Draws are from π in x where they are from its pull-back in u.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import warnings
@@ -193,7 +194,7 @@ class Gathered:
     def of_longer(self, sampler: Sampler, times: int) -> Gathered:
         """What this says of a sampler whose chain is this one's, so many times: its pairs of chains."""
         other = Gathered(sampler)
-        other.meeting, other.joining, other.following = self.meeting, self.joining, self.following
+        other.meeting, other.joining, other.following = copy.copy(self.meeting), self.joining, self.following
         other.meeting.times *= times
         other.lengthened, other.once = True, self.once
         return other
