@@ -229,3 +229,15 @@ def test_rounding_and_a_new_target_of_the_same_density_keep_the_certificate(cert
     sampler_files.write(certified, header, {k: v for k, v in arrays.items() if not k.startswith("about/")})
     with pytest.warns(eg.DrawsWarning, match="no certificate"):
         assert eg.load(certified, target).certificate is None
+
+
+@pytest.mark.parametrize("name", ["about/position", "about/logdensity", "draws/logdensity", "draws/position"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 2, 2)])
+@pytest.mark.filterwarnings("ignore:.*no certificate")
+def test_arrays_of_another_shape_leave_no_certificate(certified, gaussian_sampler, name, shape):
+    header, arrays = sampler_files.read(certified)
+    sampler_files.write(certified, header, {**arrays, name: np.zeros(shape, np.float32)})
+    try:
+        assert eg.load(certified, gaussian_sampler.target).certificate is None
+    except eg.StorageError as error:
+        assert "certified draws" in str(error)

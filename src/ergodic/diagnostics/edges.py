@@ -101,7 +101,7 @@ class _Where:
         return int(np.argmax(np.abs(away) / (inside.std(axis=0) + 1e-300)))
 
     def name(self, bad: np.ndarray) -> str:
-        """The coordinate's name."""
+        """The name of the coordinate that sets them apart."""
         return self.names[self._coordinate(bad)]
 
     def __call__(self, bad: np.ndarray) -> str:

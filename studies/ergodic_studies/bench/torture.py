@@ -46,7 +46,7 @@ class Size:
 PRESETS = {
     "smoke": Size(1, 5, 1, 25, 20, 1, ("sample to zarr", "sample to npz"), ("GEI",)),
     "cpu": Size(4, 20, 1, 4, 100, 2),
-    "full": Size(34, 80, 3, 1, 200, 5),
+    "full": Size(34, 90, 3, 1, 200, 5),
 }
 
 

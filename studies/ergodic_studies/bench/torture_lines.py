@@ -52,7 +52,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def line(rng: random.Random) -> list[str]:
-    """One command line."""
+    """One command line, as its words."""
     words, command = rng.choice(list(commands()))
     made = list(words)
     for parameter in command.params:
