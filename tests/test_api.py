@@ -237,7 +237,8 @@ def test_rounding_and_a_new_target_of_the_same_density_keep_the_certificate(cert
 def test_arrays_of_another_shape_leave_no_certificate(certified, gaussian_sampler, name, shape):
     header, arrays = sampler_files.read(certified)
     sampler_files.write(certified, header, {**arrays, name: np.zeros(shape, np.float32)})
-    try:
+    if name.startswith("about/"):
         assert eg.load(certified, gaussian_sampler.target).certificate is None
-    except eg.StorageError as error:
-        assert "certified draws" in str(error)
+    else:
+        with pytest.raises(eg.StorageError, match="certified draws"):
+            eg.load(certified, gaussian_sampler.target)
