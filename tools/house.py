@@ -49,7 +49,7 @@ STUDIES = (
     ("demo",),
     ("commands",),
 )
-LINES = 22_000
+LINES = 22_900
 """17,993, three quarters of what the wheel had before the studies left it, and what was added since."""
 LONGEST = 400
 DEPENDENCIES = 8
