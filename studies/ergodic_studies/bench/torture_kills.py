@@ -26,7 +26,7 @@ from ..harness.processes import Finished, run
 Outcome = dict[str, int]
 """How often what was found, over some trials."""
 
-_PATIENCE = 180.0
+_PATIENCE = 1800.0
 _FIT = ("fit", "gaussian", "-o", "m.ergodic", "--method", "HEI", "-s", "iterations=4", "-s", "steps=3")
 COMMANDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "fit": (_FIT, "m.ergodic"),

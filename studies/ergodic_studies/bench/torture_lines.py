@@ -133,7 +133,7 @@ def _started(folder: Path, out: str, seed: int) -> subprocess.Popen[str]:
 
 
 def _wait(started: list[subprocess.Popen[str]]) -> tuple[list[int], list[str]]:
-    said = [process.communicate(timeout=180)[1] for process in started]
+    said = [process.communicate(timeout=1800)[1] for process in started]
     return [process.returncode for process in started], said
 
 
