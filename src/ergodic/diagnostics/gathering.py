@@ -110,15 +110,12 @@ class Gathered:
 
     def edges(self, found: list[Finding], key: Array) -> list[Finding]:
         """What is not finite among the draws and beyond them; nothing where they are too few to look at."""
-        if self.draws is None:
-            return []
-        x = self.draws.unconstrained[np.isfinite(self.draws.logdensity)]
-        looked = edges(self.sampler.target, x, self._finite, found, generator(key))
-        self.gradients += 2 * self.rows
-        return looked
+        x = self.inside.forward(self.usable.position)[0]
+        return edges(self.sampler.target, x, self._finite, found, generator(key))
 
     def _finite(self, x: np.ndarray) -> np.ndarray:
-        """Where the density and its force are finite."""
+        """Where the density and its force are finite, at some x."""
+        self.gradients += len(x)
         level = np.empty(len(x), x.dtype)
         way = self.way.outside()
         for at in range(0, len(x), self.rows):
