@@ -1,4 +1,4 @@
-# make demo | test | test-studies | test-all | lint | types | house | docs | reproduce-entropy | reproduce-synthetic | bench | clean
+# make demo | test | test-studies | test-all | torture | lint | types | house | docs | reproduce-entropy | reproduce-synthetic | bench | clean
 # Everything runs in .venv, which is made from a Python 3.11 or newer and the pinned constraints.txt.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -10,7 +10,7 @@ TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR=$(
 # tests/conftest.py compiles fast, not well; 'make test-all' compiles as users do.
 USERFLAGS := --xla_cpu_use_fusion_emitters=true --xla_cpu_parallel_codegen_split_count=32 --xla_backend_optimization_level=3
 
- .PHONY: demo test test-studies test-all lint types house docs check reproduce-entropy reproduce-synthetic bench constraints clean
+ .PHONY: demo test test-studies test-all torture torture-small lint types house docs check reproduce-entropy reproduce-synthetic bench constraints clean
 
 demo: $(VENV)/.installed
 	@echo "==> ergodic demo"
@@ -48,6 +48,12 @@ check: lint types test test-studies
 
 reproduce-entropy reproduce-synthetic: reproduce-%: $(VENV)/.installed
 	$(BIN)/ergodic reproduce $* --preset cpu --out studies/results/$*
+
+torture: $(VENV)/.installed-test
+	$(TESTENV) $(BIN)/ergodic bench torture --preset full --out runs/torture
+
+torture-small: $(VENV)/.installed-test
+	$(TESTENV) $(BIN)/ergodic bench torture --preset smoke --out runs/torture-small
 
 bench: $(VENV)/.installed
 	$(BIN)/ergodic bench core --out studies/results/core

@@ -258,3 +258,16 @@ def test_fitting_and_drawing_under_a_transformation_is_refused_with_words(gaussi
 def test_help_says_what_goes_in_and_what_comes_back():
     for verb, words in ((eg.fit, ("Args:", "Returns:", "Example:")), (eg.fit_many, ("Args:", "Returns:"))):
         assert all(word in verb.__doc__ for word in words)
+
+
+@pytest.mark.parametrize("name", ["about/position", "about/logdensity", "draws/logdensity", "draws/position"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 2, 2)])
+@pytest.mark.filterwarnings("ignore:.*no certificate")
+def test_arrays_of_another_shape_leave_no_certificate(certified, gaussian_sampler, name, shape):
+    header, arrays = sampler_files.read(certified)
+    sampler_files.write(certified, header, {**arrays, name: np.zeros(shape, np.float32)})
+    if name.startswith("about/"):
+        assert eg.load(certified, gaussian_sampler.target).certificate is None
+    else:
+        with pytest.raises(eg.StorageError, match="certified draws"):
+            eg.load(certified, gaussian_sampler.target)

@@ -224,10 +224,12 @@ def _is_about(target: Target, arrays: dict[str, np.ndarray]) -> bool:
     if set(arrays) != set(Witness._fields):
         return False
     then = Witness(**arrays)
-    position, (points, dim) = then.position, (len(then.logdensity), target.dim)
-    if not points or position.shape != (points, dim) or {leaf.dtype for leaf in then} != {target.dtype}:
+    points = then.logdensity.shape
+    if then.position.shape != (*points, target.dim) or len(points) != 1 or not points[0]:
         return False
-    return then.agrees(Witness.at(target, position))
+    if {leaf.dtype for leaf in then} != {target.dtype}:
+        return False
+    return then.agrees(Witness.at(target, then.position))
 
 
 def _kept(path: str | os.PathLike[str], sampler: Sampler, columns: dict[str, np.ndarray]) -> Draws | None:
@@ -235,9 +237,10 @@ def _kept(path: str | os.PathLike[str], sampler: Sampler, columns: dict[str, np.
     if not columns:
         return None
     position, logdensity, stats = columns.get("position"), columns.get("logdensity"), _below(columns, "stats/")
-    if position is None or logdensity is None or position.shape != (len(logdensity), sampler.target.dim):
+    shape = () if logdensity is None else logdensity.shape
+    if position is None or logdensity is None or len(shape) != 1 or position.shape != (*shape, sampler.target.dim):
         raise StorageError(f"{path} is damaged: its certified draws are not {sampler.target.dim} values each")
-    if any(len(column) != len(logdensity) for column in stats.values()):
+    if any(column.shape != shape for column in stats.values()):
         raise StorageError(f"{path} is damaged: its certified draws have statistics of another length")
     facts = sampler.attributes(jax.random.key(0)) | {"seed": "certificate"}
     return Draws(sampler.target, position, logdensity, stats, attributes=facts, kind=sampler.drawn(False))

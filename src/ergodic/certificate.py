@@ -174,7 +174,7 @@ class Certificate:
     def from_dict(parts: dict[str, Any]) -> Certificate:
         """Read back what `to_dict` gave; an error that names what is none of a certificate."""
         listed = parts.get("findings")
-        if not isinstance(listed, list) or not listed:
+        if not isinstance(listed, list | tuple) or not listed:
             raise ConfigError("a certificate must have findings")
         findings = tuple(record(Finding, finding, "a finding") for finding in listed)
         for finding in findings:

@@ -60,7 +60,7 @@ def test_names_with_a_slash_have_a_dot_in_files(tmp_path):
     stream(sampler, jax.random.key(1), 20, tmp_path / "s.zarr")
     for name in ("d.zarr", "s.zarr"):
         posterior = xarray.open_datatree(tmp_path / name, engine="zarr")["posterior"]
-        assert posterior["a.b"].dims == ("chain", "draw", "a.b_dim")
+        assert posterior["a.b"].dims == ("chain", "draw", "a.b_dim_0")
     np.testing.assert_array_equal(arviz.from_netcdf(str(tmp_path / "d.nc")).posterior["a.b"][0], draws.position["a/b"])
     assert summarise_store(tmp_path / "s.zarr", target).names == draws.summary().names
 

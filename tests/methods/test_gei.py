@@ -318,8 +318,8 @@ def test_what_has_not_settled_is_not_passed():
     neck = eg.Target(logdensity, like=jnp.zeros(5), name="neck")
     method = eg.GEI(steps=1, pilot=1, particles=64, anneal=False, chart=False)
     sampler = method.fit(neck, jax.random.key(0), progress=False)
-    assert sampler.certificate.passed is False
-    assert any(f.verdict == "failed" and f.words for f in sampler.certificate.findings)
+    assert sampler.certificate.passed is not True and len(sampler.draws) >= 512
+    assert any(f.verdict in ("failed", "inconclusive") and f.words for f in sampler.certificate.findings)
 
 
 @pytest.mark.parametrize(

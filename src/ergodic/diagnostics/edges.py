@@ -2,8 +2,9 @@
 
 Chains take every point at which log π* or its force is not finite for one outside of the support. So draws say nothing
 of a slab in which log π* is +inf, and which holds all of the mass; nor of NaN, which is a mistake somewhere. Points are
-the draws, moved a little, and the draws, moved along one coordinate by up to six standard deviations. Where anything is
-not finite the user's own function is asked.
+the draws, moved a little, as two others lie apart (by half a standard deviation in every direction, whatever draws'
+covariance is), and the draws, moved along one coordinate by up to six. Where anything is not finite the user's own
+function is asked.
 
 - +inf anywhere fails: such a density has no finite integral, or a formula overflows.
 - NaN among the draws is inconclusive; further out it is noted.
@@ -23,8 +24,8 @@ from ..tuning.checks import look
 
 _ROWS = 1024
 """Points of each kind."""
-_NEAR, _FAR = 0.5, 6.0
-"""Standard deviations by which points are moved: about, along all coordinates, and at most, along one."""
+_NEAR, _FAR = 0.35, 6.0
+"""What share of the way between two other draws points are moved by; and standard deviations along one coordinate."""
 _MOST = 1 << 22
 """Values that points have, at most."""
 
@@ -34,8 +35,8 @@ def around(draws: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, int
     dim = draws.shape[1]
     rows = max(1, min(_ROWS, _MOST // dim))
     spread = draws.std(axis=0, dtype=np.float64)
-    picked = draws[rng.integers(len(draws), size=2 * rows)].astype(np.float64)
-    picked[:rows] += _NEAR * spread * rng.standard_normal((rows, dim))
+    picked, one, other = draws[rng.integers(len(draws), size=(3, 2 * rows))].astype(np.float64)
+    picked[:rows] += _NEAR * (one - other)[:rows]
     along, way = np.arange(rows) % dim, np.where(np.arange(rows) // dim % 2, -1.0, 1.0)
     picked[np.arange(rows, 2 * rows), along] += way * rng.uniform(0, _FAR, rows) * spread[along]
     return picked.astype(draws.dtype), rows
@@ -101,7 +102,7 @@ class _Where:
         return int(np.argmax(np.abs(away) / (inside.std(axis=0) + 1e-300)))
 
     def name(self, bad: np.ndarray) -> str:
-        """The coordinate's name."""
+        """The name of the coordinate that sets them apart."""
         return self.names[self._coordinate(bad)]
 
     def __call__(self, bad: np.ndarray) -> str:

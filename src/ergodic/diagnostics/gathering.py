@@ -7,6 +7,7 @@ reach along them. Draws are from π in x where they are from its pull-back in u.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import warnings
@@ -109,15 +110,12 @@ class Gathered:
 
     def edges(self, found: list[Finding], key: Array) -> list[Finding]:
         """What is not finite among the draws and beyond them; nothing where they are too few to look at."""
-        if self.draws is None:
-            return []
-        x = self.draws.unconstrained[np.isfinite(self.draws.logdensity)]
-        looked = edges(self.sampler.target, x, self._finite, found, generator(key))
-        self.gradients += 2 * self.rows
-        return looked
+        x = self.inside.forward(self.usable.position)[0]
+        return edges(self.sampler.target, x, self._finite, found, generator(key))
 
     def _finite(self, x: np.ndarray) -> np.ndarray:
-        """Where the density and its force are finite."""
+        """Where the density and its force are finite, at some x."""
+        self.gradients += len(x)
         level = np.empty(len(x), x.dtype)
         way = self.way.outside()
         for at in range(0, len(x), self.rows):
@@ -193,7 +191,7 @@ class Gathered:
     def of_longer(self, sampler: Sampler, times: int) -> Gathered:
         """What this says of a sampler whose chain is this one's, so many times: its pairs of chains."""
         other = Gathered(sampler)
-        other.meeting, other.joining, other.following = self.meeting, self.joining, self.following
+        other.meeting, other.joining, other.following = copy.copy(self.meeting), self.joining, self.following
         other.meeting.times *= times
         other.lengthened, other.once = True, self.once
         return other

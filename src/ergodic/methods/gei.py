@@ -255,8 +255,11 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
             if spent.budget.over() or (longer := as_asked(self, sampler, spent.cost())) is sampler:
                 break
             spent.count(sampler)
-            sampler = replace(longer, cost=spent.cost())
-            sampler.certify(jax.random.fold_in(key, _CERTIFY + attempt + more * _APART), budget=spent.budget)
+            longer = replace(longer, cost=spent.cost())
+            longer.certify(jax.random.fold_in(key, _CERTIFY + attempt + more * _APART), budget=spent.budget)
+            if longer.draws is None:  # a single look at it is too dear
+                break
+            sampler = longer
         return sampler
 
     def elsewhere(self, params: GEIParams, shift: float, factor: float) -> GEIParams:

@@ -31,6 +31,7 @@ BENCH = {
     "l2hmc": "bench.l2hmc:STUDY",
     "greedy": "bench.greedy:STUDY",
     "chart-chains": "bench.chart_chains:STUDY",
+    "torture": "bench.torture:STUDY",
     "network-choices": "bench.network_choices:STUDY",
     "documents": "bench.documents:documents",
 }
