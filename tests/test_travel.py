@@ -73,6 +73,18 @@ def test_families_come_with_their_members(sampler):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(own)).data, own.data)
 
 
+def test_targets_and_families_of_other_data_come_with_these():
+    """What `with_data` makes, again and again; and members, also of targets that have closed over their data."""
+    target = eg.Target(shifted, like=jnp.zeros(2), data=jnp.asarray(1.0)).with_data(jnp.asarray(2.0))
+    assert float(pickle.loads(pickle.dumps(target)).density(jnp.ones(2))) == -1
+    family = eg.Family(shifted, jnp.arange(3.0), jnp.zeros(2)).with_data(jnp.arange(4.0)).with_data(jnp.arange(5.0))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(family)).data, jnp.arange(5.0))
+    alone = eg.Family.of([eg.Target(lambda x, c=c: shifted(x, c), like=jnp.zeros(2)) for c in jnp.arange(4.0)])
+    for other in (family, alone.with_data(jax.tree.map(lambda leaf: leaf[:2], alone.data))):
+        member = pickle.loads(pickle.dumps(other[1]))
+        assert member.name == other[1].name and float(member.density(jnp.zeros(2))) == -1
+
+
 def shifted(x, centre):
     return -0.5 * jnp.sum((x - centre) ** 2)
 

@@ -17,7 +17,7 @@ import pytest
 import ergodic as eg
 from ergodic.adapters import streaming, zarr_store
 from ergodic.adapters.shared_store import Members
-from ergodic.adapters.streaming import stream
+from ergodic.adapters.streaming import mended, stream
 from ergodic.runtime.hosts import Share
 
 CHUNK, ROWS, N = 32, 64, 300  # five files an array, the last of them short
@@ -181,3 +181,42 @@ def test_locks_are_done_without_where_there_are_none(tmp_path, monkeypatch):
     with Members(tmp_path / "d.zarr", Share(0, 2)).joined({}) as one:
         one.stage(0, 64, {"a/0": b"1"})
         assert (one.staged(0, 64) / "a" / "0").read_bytes() == b"1" and one.staged(0, 65) is None
+
+
+def spoil(path, *names):
+    for name in names:
+        (path / name).write_bytes((path / name).read_bytes()[:-3] + bytes(3))
+
+
+def test_what_is_damaged_is_drawn_again_by_whoever_comes_first(small, sampler, tmp_path):
+    """Draws of any part, labels and metadata, while others' parts are staged; then all is as one process writes it."""
+    stream(sampler, KEY, N, tmp_path / "whole" / "d.zarr")
+    whole, path = contents(tmp_path / "whole"), tmp_path / "a" / "d.zarr"
+    assert written(sampler, tmp_path / "a", (0, 2)) == [64]
+    spoil(path, "posterior/x/0.0.0", "posterior/x_dim/0", "sample_stats/.zattrs")
+    done = stream(sampler, KEY, N, path, share=Share(1, 2))
+    assert {damage.part for damage in done.mended} == {0, None} and len(done.mended) == 3 and done.after == N
+    assert contents(tmp_path / "a") == whole
+    spoil(path, "sample_stats/lp/0.3", "posterior/x/0.4.0", ".zgroup")
+    done = stream(sampler, KEY, N, path, share=Share(1, 2))
+    assert len(done.mended) == 3 and done.before == done.after == N and len(done.some) == 64
+    assert contents(tmp_path / "a") == whole
+    assert [file.name for file in (tmp_path / "a").iterdir()] == ["d.zarr"]
+
+
+def test_a_damaged_store_is_mended_without_what_is_staged_beside_it(small, sampler, tmp_path):
+    """As `ergodic verify` does it; a run that changes draws mends nothing, and forgets nothing."""
+    path = tmp_path / "d.zarr"
+    assert written(sampler, tmp_path, (0, 2)) == [64]
+    staged = contents(tmp_path / ".d.zarr.part" / "staged")
+    assert staged
+    spoil(path, "posterior/x/0.0.0")
+    assert [damage.part for damage in mended(sampler, path).mended] == [0]
+    changed = replace(sampler, target=eg.Target(lambda x: -jnp.sum(x**4), like=jnp.zeros(2), name="gaussian"))
+    changed.target.names = sampler.target.names
+    for share in (Share(), Share(1, 2)):
+        with pytest.raises(eg.StorageError, match="are others"):
+            stream(changed, KEY, N, path, share=share)
+    assert contents(tmp_path / ".d.zarr.part" / "staged") == staged
+    assert written(sampler, tmp_path, (1, 2)) == [N]
+    assert [file.name for file in tmp_path.iterdir()] == ["d.zarr"]
