@@ -52,7 +52,7 @@ STUDIES = (
     ("demo",),
     ("commands",),
 )
-LINES = 22_000
+LINES = 23_400
 """17,993, three quarters of what the wheel had before the studies left it, and what was added since."""
 LONGEST = 400
 DEPENDENCIES = 8
