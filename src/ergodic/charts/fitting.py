@@ -41,8 +41,7 @@ def chart_of(
     n, dim = position.shape
     x, force = position.astype(np.float64), gradient.astype(np.float64)
     chart = dense(x, force, reach) if 4 * dim <= n else low_rank(x, force, reach, rank, noise)
-    with np.errstate(over="ignore"):  # of particles that went beyond all numbers along a coordinate that is flat
-        return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, position.dtype), chart)
+    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf, position.dtype), chart)
 
 
 def identity(particles: int, dim: int, rank: int, dtype: np.dtype) -> LinearChart:

@@ -17,6 +17,7 @@ lengths L_t are the family's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -193,6 +194,10 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
         pilot_key, starts = jax.random.fold_in(key, _PILOT), self.starts(way.members[0])
         found = pilot(way, starts, pilot_key, particles=self.particles, most=self.pilot, budget=spent.budget)
         spent.add(found.depth, found.gradients)
+        for member, here in zip(way.members, found.particles(), strict=True):
+            if not np.nanmax(np.abs(here.position)) < math.sqrt(np.finfo(here.position.dtype).max):
+                said = why_stuck(here, member.names)
+                raise TargetError(f"'{member.name}' leads beyond all numbers from where its pilot began: {said}")
         return found
 
     def _walked(

@@ -204,6 +204,7 @@ def _beyond(coordinates: Coordinates, x: np.ndarray, drivers: list[int], further
     return coordinates.forward(u)[0]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # along a flat coordinate particles go beyond all numbers
 def pilot(
     way: Way, starts: Sequence[Initial], key: Array, *, particles: int, most: int, budget: Budget | None = None
 ) -> Walked:
