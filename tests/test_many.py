@@ -185,6 +185,7 @@ def test_a_cluster_whose_workers_are_killed_fits_them_all(tmp_path):
     assert_same(serial, found)
 
 
+@pytest.mark.slow
 def test_a_pool_of_processes_fits_them_too(family, serial):
     """Two real processes of this machine."""
     assert_same(serial, eg.fit_many(family, KEY, SMALL, group=2, executor=2))
