@@ -38,12 +38,15 @@ def facts(known: Mapping[str, object]) -> str:
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table with a header; the first column is left-aligned, and so are words that are `Html`."""
 
-    def cell(value: object, first: bool) -> str:
-        side = "left" if first or isinstance(value, Html) else "right"
-        return f"<td style='text-align:{side}'>{value if isinstance(value, Html) else escape(str(value))}</td>"
+    left = {0} | {i for row in rows for i, value in enumerate(row) if isinstance(value, Html)}
 
-    head = "".join(f"<th style='text-align:{'right' if i else 'left'}'>{escape(h)}</th>" for i, h in enumerate(header))
-    body = "".join("<tr>" + "".join(cell(v, not i) for i, v in enumerate(row)) + "</tr>" for row in rows)
+    def cell(tag: str, at: int, value: object) -> str:
+        inside = value if isinstance(value, Html) else escape(str(value))
+        side = "left" if at in left else "right"
+        return f"<{tag} style='text-align:{side};min-width:0;padding:.15em .6em'>{inside}</{tag}>"
+
+    head = "".join(cell("th", at, name) for at, name in enumerate(header))
+    body = "".join("<tr>" + "".join(cell("td", *each) for each in enumerate(row)) + "</tr>" for row in rows)
     return f"<table style='margin:0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
