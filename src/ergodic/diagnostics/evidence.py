@@ -222,10 +222,10 @@ def findings(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
     found = evidence(sampler, key)
     words = f"{found.log_z:.4f} ± {found.error:.4f}; E[log π*] {found.expected_logdensity:.4f}"
     sure = found.error < _ROUGH and found.weight_ess >= _WEIGHTS
-    advice = "a chain whose steps suit the tempered targets too, or eg.HAIS with more temperatures"
+    advice = "weights are uneven, or P0 lies beside the draws: eg.HAIS with more temperatures"
     said = [
         Finding("evidence", "log Z", "passed" if sure else "noted", words, found.log_z, None, "" if sure else advice),
-        Finding("evidence", "effective weights", "noted", "of 1,000 annealed runs", found.weight_ess),
+        Finding("evidence", "effective weights", "noted", "what 1,000 runs are worth for it", found.weight_ess),
     ]
     entropy = float(sampler.params.initial.entropy())
     wide = entropy >= found.entropy - 2 * found.entropy_error
