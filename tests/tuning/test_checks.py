@@ -85,6 +85,7 @@ def test_half_precision_is_refused():
 @pytest.mark.filterwarnings(
     "ignore:overflow:RuntimeWarning"
 )  # along a flat coordinate particles go as far as floats do
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # particles go as far as floats do
 def test_what_has_no_draws_is_said_with_its_coordinate(logdensity, said):
     """By the default, whose ensembles have -inf in place of all that is not finite."""
     with pytest.raises(eg.TargetError, match=said):
