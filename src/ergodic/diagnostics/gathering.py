@@ -110,7 +110,7 @@ class Gathered:
 
     def edges(self, found: list[Finding], key: Array) -> list[Finding]:
         """What is not finite among the draws and beyond them; nothing where they are too few to look at."""
-        x = self.inside.forward(self.usable.position)[0]
+        x = self.inside.forward(self.usable.position)[0].astype(self.sampler.target.dtype)
         return edges(self.sampler.target, x, lambda x: np.isfinite(self.levels(x)), found, generator(key))
 
     def levels(self, x: np.ndarray) -> np.ndarray:
