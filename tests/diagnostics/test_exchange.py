@@ -15,10 +15,15 @@ def mixture(p):
     return pair - 0.5 * jnp.sum(p["log_sigma"] ** 2) - 0.5 * p["rate"] ** 2 + 0.1 * jnp.sum(p["mu"] * p["log_sigma"])
 
 
+def levels(target):
+    """log π* of positions."""
+    return lambda x: np.asarray(target.density.batched(jnp.asarray(x))[0])
+
+
 def look(logdensity, draws, **options):
     target = eg.Target(logdensity, like={k: jnp.asarray(v[0]) for k, v in draws.items()}, **options)
     x = np.concatenate([draws[k].reshape(len(draws[k]), -1) for k in sorted(draws)], axis=1).astype(np.float32)
-    return label_switching(target, x, np.asarray(target.density.batched(jnp.asarray(x))[0]), "failed")
+    return label_switching(target, x, levels(target)(x), "failed", levels(target))
 
 
 def some(n=400, **shapes):
@@ -70,7 +75,7 @@ def test_a_simplex_goes_along():
     rng = np.random.default_rng(1)
     x = np.concatenate([rng.normal([-3, 0, 3], 0.1, (200, 3)), rng.normal(0, 0.3, (200, 2))], axis=1)
     x = x.astype(np.float32)
-    (found,) = label_switching(target, x, np.asarray(target.density.batched(jnp.asarray(x))[0]), "inconclusive")
+    (found,) = label_switching(target, x, levels(target)(x), "inconclusive", levels(target))
     assert "(mu[0], weight[0]) and (mu[1], weight[1])" in found.words and found.verdict == "inconclusive"
 
 

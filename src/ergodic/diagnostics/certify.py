@@ -112,7 +112,8 @@ def certify(
     spent = seen.gradients
     found = _staged(seen, key, wanted, level, budget, allowed, hasty=not free)
     found = [*seen.edges(found, jax.random.fold_in(key, _EDGES)), *found]
-    found = explained(found, seen.draws)
+    if seen.passes <= seen.meeting.times:  # where a longer chain is asked for, nothing else needs to be explained
+        found = explained(found, seen.draws, seen.levels)
     if evidence:
         more, gradients = evidence_findings(sampler, jax.random.fold_in(key, _EVIDENCE))
         found += more

@@ -22,8 +22,8 @@ from ..certificate import Finding
 from ..target import Target
 from ..tuning.checks import look
 
-_ROWS = 1024
-"""Points of each kind."""
+_ROWS, _ASKED = 1024, 256
+"""Points of each kind; and of those where something is not finite, at how many the user's function is asked."""
 _NEAR, _FAR = 0.35, 6.0
 """What share of the way between two other draws points are moved by; and standard deviations along one coordinate."""
 _MOST = 1 << 22
@@ -64,7 +64,7 @@ def edges(
     suspect = ~finite(points)
     if not suspect.any():
         return []
-    rows = np.flatnonzero(suspect)
+    rows = rng.permutation(np.flatnonzero(suspect))[:_ASKED]
     values, forces = look(target, points[rows])
     where = _Where(points, target.names, near, rows)
     said = []

@@ -39,10 +39,10 @@ from ..protocols import Annealable, Hamiltonian
 from ..runtime.drawing import Kind
 from ..runtime.errors import ConfigError
 from ..runtime.noise import generator
-from ..runtime.programs import Cost, Stopwatch
+from ..runtime.programs import Cost, Stopwatch, compiled
 from ..runtime.validation import positive_int
 from ..sampler import Sampler, require_key
-from ..target import Target
+from ..target import Density, Target
 from ..tuning.annealing import Islands, find_path, weigh
 
 ISLANDS = 20
@@ -100,11 +100,14 @@ def _by_bridge(sampler: Sampler, method: Annealable, key: Array, particles: int)
     clock, start = Stopwatch(), method.start(sampler.params)
     assert start is not None
     draws = sampler.sample(jax.random.fold_in(key, 1), particles, progress=False)
-    begun = start.sample_on_host(generator(jax.random.fold_in(key, 2)), particles)
-    value = draws.logdensity.astype(np.float64)
-    ours = value - np.asarray(start.logdensity(jnp.asarray(draws.unconstrained)))
-    theirs = np.asarray(sampler.target.density.batched(jnp.asarray(begun))[0]).astype(np.float64)
-    theirs = np.where(np.isfinite(theirs), theirs - np.asarray(start.logdensity(jnp.asarray(begun))), -np.inf)
+    finite = np.isfinite(draws.logdensity)
+    if finite.sum() < 2:
+        raise ConfigError("log π* is finite at no draw: certify them first, and see what failed")
+    position, value = jnp.asarray(draws.unconstrained[finite]), draws.logdensity[finite].astype(np.float64)
+    begun = jnp.asarray(start.sample_on_host(generator(jax.random.fold_in(key, 2)), particles))
+    ours = value - np.asarray(start.logdensity(position))
+    there = np.asarray(compiled(_levels, (sampler.target.density,), begun)(begun)).astype(np.float64)
+    theirs = np.where(np.isfinite(there), there - np.asarray(start.logdensity(begun)), -np.inf)
     log_z, of_draws, of_starts = bridged(ours, theirs)
     mean = float(value.mean())
     error, root = float(np.hypot(of_draws.std(ddof=1), of_starts.std(ddof=1))), np.sqrt(particles)
@@ -119,6 +122,11 @@ def _by_bridge(sampler: Sampler, method: Annealable, key: Array, particles: int)
         acceptance=float(np.mean(draws.trace["acceptance"])),
         cost=clock.cost(draws.cost.gradients + particles, draws.cost.depth),
     )
+
+
+def _levels(density: Density, position: Float[Array, "n dim"]) -> Float[Array, "n"]:
+    """log π* of every position."""
+    return density.batched(position)[0]
 
 
 def bridged(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -222,10 +230,10 @@ def findings(sampler: Sampler, key: Array) -> tuple[list[Finding], int]:
     found = evidence(sampler, key)
     words = f"{found.log_z:.4f} ± {found.error:.4f}; E[log π*] {found.expected_logdensity:.4f}"
     sure = found.error < _ROUGH and found.weight_ess >= _WEIGHTS
-    advice = "a chain whose steps suit the tempered targets too, or eg.HAIS with more temperatures"
+    advice = "weights are uneven, or P0 lies beside the draws: eg.HAIS with more temperatures"
     said = [
         Finding("evidence", "log Z", "passed" if sure else "noted", words, found.log_z, None, "" if sure else advice),
-        Finding("evidence", "effective weights", "noted", "of 1,000 annealed runs", found.weight_ess),
+        Finding("evidence", "effective weights", "noted", "what 1,000 runs are worth for it", found.weight_ess),
     ]
     entropy = float(sampler.params.initial.entropy())
     wide = entropy >= found.entropy - 2 * found.entropy_error

@@ -11,7 +11,7 @@ each alone. A simplex, which has one coordinate fewer, is exchanged in its const
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -40,6 +40,9 @@ _TOLERANCE = 0.02, 3e-5
 _NEWTON = 60
 
 
+Levels = Callable[[np.ndarray], np.ndarray]
+
+
 class Axis(NamedTuple):
     """A variable's axis along which places may be exchanged."""
 
@@ -49,7 +52,7 @@ class Axis(NamedTuple):
     """Whether the unconstrained variable has a place fewer."""
 
 
-def explained(found: list[Finding], draws: Draws | None) -> list[Finding]:
+def explained(found: list[Finding], draws: Draws | None, levels: Levels) -> list[Finding]:
     """The findings of a certificate; where chains do not forget where they started, and labels say why, that first."""
     groups = ("start", "stationarity")
     doubts = {f.verdict for f in found if f.group in groups} & {"failed", "inconclusive"}
@@ -57,11 +60,16 @@ def explained(found: list[Finding], draws: Draws | None) -> list[Finding]:
     if not doubts or draws is None or not inside.any():
         return found
     verdict, some = "failed" if "failed" in doubts else "inconclusive", np.flatnonzero(inside)[:_DRAWS]
-    return label_switching(draws.target, draws.unconstrained[some], draws.logdensity[some], verdict) + found
+    return label_switching(draws.target, draws.unconstrained[some], draws.logdensity[some], verdict, levels) + found
 
 
-def label_switching(target: Target, positions: np.ndarray, logdensity: np.ndarray, verdict: str) -> list[Finding]:
-    """A finding, with the verdict of what it explains, that names the first exchange found; or none."""
+def label_switching(
+    target: Target, positions: np.ndarray, logdensity: np.ndarray, verdict: str, levels: Levels
+) -> list[Finding]:
+    """A finding, with the verdict of what it explains, that names the first exchange found; or none.
+
+    ``levels`` has log π* of positions, by a program that is compiled already.
+    """
     rows = np.linspace(0, len(positions) - 1, min(_POINTS, len(positions))).astype(int)
     x, level = positions[rows], logdensity[rows].astype(np.float64)
     for axes in _candidates(target):
@@ -72,7 +80,7 @@ def label_switching(target: Target, positions: np.ndarray, logdensity: np.ndarra
             some = _simplices_exchanged(target, x, moved[rows], axes, a, b)
             if some is None:
                 continue
-            there = np.asarray(target.density.batched(jnp.asarray(some, target.dtype))[0], np.float64)
+            there = levels(np.asarray(some, target.dtype)).astype(np.float64)
             if np.all(np.abs(there - level) <= _TOLERANCE[0] + _TOLERANCE[1] * np.abs(level)):
                 one, other = _named(target, axes, a), _named(target, axes, b)
                 words = f"log π* is the same under exchange of {one} and {other}, which the draws keep apart"

@@ -110,11 +110,11 @@ class Gathered:
 
     def edges(self, found: list[Finding], key: Array) -> list[Finding]:
         """What is not finite among the draws and beyond them; nothing where they are too few to look at."""
-        x = self.inside.forward(self.usable.position)[0]
-        return edges(self.sampler.target, x, self._finite, found, generator(key))
+        x = self.inside.forward(self.usable.position)[0].astype(self.sampler.target.dtype)
+        return edges(self.sampler.target, x, lambda x: np.isfinite(self.levels(x)), found, generator(key))
 
-    def _finite(self, x: np.ndarray) -> np.ndarray:
-        """Where the density and its force are finite, at some x."""
+    def levels(self, x: np.ndarray) -> np.ndarray:
+        """log π* of some positions x; -inf where it or its force is not finite."""
         self.gradients += len(x)
         level = np.empty(len(x), x.dtype)
         way = self.way.outside()
@@ -122,7 +122,7 @@ class Gathered:
             here = slice(at, min(at + self.rows, len(x)))
             some = np.resize(x[here], (self.rows, x.shape[1]))
             level[here] = np.asarray(way.evaluated(some, self.chart).logdensity)[: here.stop - at]
-        return np.isfinite(level)
+        return level
 
     def functions(self, rng: np.random.Generator) -> Functions:
         """What is looked at: in a frame of the first half of the draws, which fits them too well to compare them."""

@@ -22,6 +22,10 @@ from ..target import Density, Target
 _STARTS = 100
 _OVERFLOW = 0.05
 """The share of starts whose gradient may be too large for a float: far out that happens before the value is."""
+_AT_ONCE = 64
+"""Points at which the user's function is asked at once, so that one program serves all."""
+_LOST = 0.1
+"""The share of starts without a finite log π* that is nothing unusual."""
 _STEP = 0.25
 """Nats that rounding may take."""
 
@@ -62,9 +66,27 @@ def look(target: Target, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
     Ensembles have -inf, and no force, wherever either of them is not finite; this has NaN, +inf and -inf apart.
     """
-    x = jnp.asarray(positions)
-    values, gradients = jax.device_get(compiled(_as_written, (target.density,), x)(x))
-    return np.asarray(values), np.asarray(gradients)
+    plain, values, gradients = target.density.work.plain, list[np.ndarray](), list[np.ndarray]()
+    for at in range(0, len(positions), _AT_ONCE):
+        some = positions[at : at + _AT_ONCE]
+        x = jnp.asarray(np.resize(some, (_AT_ONCE, target.dim)))
+        program = compiled(_as_written, (target.density,), x, brief=True, plain=plain)
+        value, gradient = jax.device_get(program(x))
+        values.append(np.asarray(value)[: len(some)])
+        gradients.append(np.asarray(gradient)[: len(some)])
+    return np.concatenate(values), np.concatenate(gradients)
+
+
+def require_started(target: Target, positions: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
+    """Raise a `TargetError` where an ensemble's log-density is not usable at its starts.
+
+    Where many are lost the user's function is asked: are they outside of the support, or is it NaN, +inf, or a force?
+    """
+    values, gradients = values.copy(), gradients.copy()
+    lost = np.flatnonzero(~np.isfinite(values))
+    if len(lost) > _LOST * len(values):
+        values[lost], gradients[lost] = look(target, positions[lost])
+    insist(target, judged(target, values, gradients))
 
 
 def require_usable(target: Target, key: Array, initial: Initial) -> None:

@@ -36,7 +36,7 @@ from ..runtime.errors import TargetError
 from ..runtime.noise import generator
 from ..runtime.progress import count_steps, phase
 from ..statistics.levels import floor_of
-from .checks import insist, judged, look, require_usable
+from .checks import require_started, require_usable
 from .forgetting import Particles, forgotten, particles_of, remembered, still
 from .greedy import APPLY, FINE, REPEAT, SEARCH, TRANSIENT, Chosen, Walk, begin
 from .greedy_settings import GreedySettings
@@ -361,12 +361,8 @@ def _mixed(before: Particles, after: Particles, chart: LinearChart, settings: Gr
 
 def _insist(way: Way, starting: list[Particles]) -> None:
     """Refuse the first member whose log-density is not usable where it starts."""
-    for member, each in enumerate(starting):
-        target = way.members[member]
-        values, gradients = each.logdensity, each.gradient
-        if not np.isfinite(values).all():  # outside of the support, or is it NaN, +inf, or a force that is not finite?
-            values, gradients = look(target, way.left(each.position, values)[0])
-        insist(target, judged(target, values, gradients))
+    for target, each in zip(way.members, starting, strict=True):
+        require_started(target, way.left(each.position, each.logdensity)[0], each.logdensity, each.gradient)
 
 
 def rescued(particles: Particles, below: float, rng: np.random.Generator) -> Particles:

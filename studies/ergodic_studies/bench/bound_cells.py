@@ -176,7 +176,7 @@ def cut(sampler: Sampler, left: int | None) -> Sampler:
     moving = np.flatnonzero(np.asarray(params.schedule.varied) != 0)
     kept = np.append(moving[:left], len(params.schedule.step) - 1)
     schedule = jax.tree_util.tree_map(lambda leaf: leaf[kept], params.schedule)
-    centre = params.initial.centres.mean(axis=0)
+    centre = params.initial.centres.mean(axis=0, keepdims=True)
     centres = centre + _NARROW * (params.initial.centres - centre)
     initial = params.initial._replace(centres=centres, chart=params.initial.chart.times(_NARROW))
     return replace(sampler, params=params._replace(schedule=schedule, initial=initial))

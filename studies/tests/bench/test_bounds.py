@@ -44,9 +44,9 @@ def test_draws_that_are_displaced_are_at_most_as_far_as_they_are(name):
     assert 0.8 * truth < found.value < truth + 4.5 * found.error
 
 
-def test_a_bound_is_held_against_draws_that_are_off():
+def test_a_bound_is_held_against_draws_that_are_off(tmp_path):
     """Of two bounds of a chain that was cut none is below, but by a chance of one in four hundred."""
-    rows = hold("student-1", "cut to two", 1, 2, 128, None)
+    rows = hold("student-1", "cut to two", 1, 2, 128, tmp_path)
     assert [row["passes"] for row in rows] == [1, 2] and not any(row["below"] for row in rows)
     assert rows[0]["truth"] > 5 * rows[0]["error"] and rows[0]["median"] > rows[1]["median"] > rows[1]["truth"]
     (table,) = all_tables([], rows, [])
