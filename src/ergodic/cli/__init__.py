@@ -11,7 +11,7 @@ import typer
 
 from .._version import __version__
 from ..runtime.data_files import cache_folder
-from ..runtime.errors import ErgodicError
+from ..runtime.errors import ErgodicError, StorageError
 from ..runtime.extras import explained
 from ..runtime.programs import keep_programs
 from . import certificates, checking, data, demo, fitting, generative, listings, networks, sampling, verifying
@@ -111,6 +111,8 @@ def main(argv: list[str] | None = None) -> None:
             raise
         if isinstance(error, ModuleNotFoundError):
             error = explained(error) or error
+        if isinstance(error, OSError) and error.filename is not None:  # of a file that was named on the line
+            error = StorageError(f"{str(error.filename)[:200]} cannot be used: {error.strerror}")
         kind = "" if isinstance(error, ErgodicError) else f"{type(error).__name__}: "
         first = (str(error).strip().splitlines() or ["(no message)"])[0]
         print(f"error: {kind}{first}", file=sys.stderr)

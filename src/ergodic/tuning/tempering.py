@@ -107,7 +107,9 @@ def through_temperatures(
         count_steps(f"β {float(rows[-1].beta):.2g}", gradients=particles * int(rows[-1].chosen.gradients))
         left -= int(rows[-1].beta >= 1)
     alive = [row for row in rows if not row.chosen.dead]
-    often = int(np.clip(math.ceil(sum(row.variance for row in rows) / settings.variance), 1, settings.spread_out))
+    spread = float(sum(row.variance for row in rows)) / settings.variance
+    # Of an improper density weights may be beyond all numbers: then no spreading out is too much.
+    often = int(np.clip(math.ceil(spread), 1, settings.spread_out)) if math.isfinite(spread) else settings.spread_out
     depth = 1 + sum(int(row.chosen.gradients) for row in rows)
     found = np.array([row.beta for row in alive])
     found[-1:] = np.where(found[-1:] >= 1, 1.0, found[-1:])
