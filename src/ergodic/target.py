@@ -180,13 +180,17 @@ class Density(Carrying):
         """In coordinates, as many positions at a time as suits a processor; a family has data, a member needs none."""
         return pulled_back(self.traced.over, coordinates)
 
+    def estimated(self, position: Float[Array, "dim"], key: Array) -> Float[Array, ""]:
+        """An unbiased estimate of log π* of one flat position from a random minibatch; exact without minibatches."""
+        if self.minibatch is None:
+            return self(position)
+        return self.minibatch(self.layout.unravel(position), *self._given, key)
+
     def stochastic_force(self, positions: Float[Array, "particles dim"], key: Array) -> Float[Array, "particles dim"]:
         """An unbiased estimate of the force from a own random minibatch, per particle; exact without minibatches."""
         if self.minibatch is None:
             return self.batched(positions)[1]
-        estimate = self.minibatch
-        force = jax.grad(lambda x, k: estimate(self.layout.unravel(x), *self._given, k))
-        return jax.vmap(force)(positions, jax.random.split(key, positions.shape[0]))
+        return jax.vmap(jax.grad(self.estimated))(positions, jax.random.split(key, positions.shape[0]))
 
 
 class Target(Travels):

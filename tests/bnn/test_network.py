@@ -54,7 +54,7 @@ def test_it_is_a_target_like_any_other(data):
     flat = jax.random.normal(jax.random.key(0), (NETWORK.dim,))
     assert np.isclose(target.density(flat), NETWORK.logdensity(flat, data), rtol=1e-6)
     keys = jax.random.split(jax.random.key(5), 400)
-    estimates = jax.vmap(lambda key: target.density.minibatch(target.layout.unravel(flat), key))(keys)
+    estimates = jax.vmap(lambda key: target.density.estimated(flat, key))(keys)
     # Unbiased: the mean of 400, of known spread. Fails once in 1e6.
     error = float(np.std(estimates)) / 20
     assert abs(float(np.mean(estimates)) - float(target.density(flat))) < 4.9 * error
@@ -115,10 +115,8 @@ def test_the_parts_of_the_rows_are_all_rows(data, count, monkeypatch):
     density = NETWORK.target(data, minibatches=count).density
     monkeypatch.setattr(jax.random, "randint", chosen)
 
-    def estimate(flat, part):
-        return density.minibatch(NETWORK.layout.unravel(flat), part)
-
-    found = jax.vmap(lambda part: jax.vmap(jax.value_and_grad(estimate), (0, None))(positions, part))(jnp.arange(count))
+    each = jax.vmap(jax.value_and_grad(density.estimated), (0, None))
+    found = jax.vmap(lambda part: each(positions, part))(jnp.arange(count))
     for estimates, exact in zip(found, density.batched(positions), strict=True):
         assert np.allclose(np.mean(estimates, axis=0), exact, rtol=1e-4, atol=1e-3)
 
