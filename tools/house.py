@@ -54,7 +54,7 @@ STUDIES = (
     ("demo",),
     ("commands",),
 )
-LINES = 29_000
+LINES = 26_600
 """17,993, three quarters of what the wheel had before the studies left it, and what was added since."""
 LONGEST = 400
 DEPENDENCIES = 8

@@ -55,9 +55,9 @@ def densities() -> dict[str, Labelled]:
     inf, nan = float("inf"), float("nan")
     found: dict[str, Labelled] = {}
 
-    def put(label: str, name: str, make: Callable[..., LogDensity], *values: float, dim: int = 2) -> None:
+    def put(label: str, name: str, make: Callable[..., LogDensity], *values: int | float, dim: int = 2) -> None:
         for value in values:
-            found[f"{name} {value:g}"] = Labelled(label, make(value), dim)
+            found[f"{name} {value:g}"] = Labelled(label, make(float(value)), dim)
 
     put("proper", "normal of scale", lambda s: lambda x: _normal(x / s), 1e-12, 1e-6, 1e-3, 0.1, 1, 10, 1e3, 1e6, 1e12)
     put("proper", "normal at", lambda m: lambda x: _normal(x - m), -100, -3, 3, 100)

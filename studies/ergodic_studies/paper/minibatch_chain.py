@@ -60,10 +60,10 @@ class MinibatchChain(LongChain):
 
 def _estimates(density: Density) -> StochasticDensity:
     """(log π*, ∂ log π*) of a random part of the data, of whole ensembles."""
-    estimate = density.minibatch
-    assert estimate is not None  # `MinibatchChain.fit_family`
+    each = jax.vmap(jax.value_and_grad(density.estimated), (0, None))
 
     def estimated(positions: Array, key: Array) -> tuple[Array, Array]:
-        return jax.vmap(jax.value_and_grad(lambda flat: estimate(density.layout.unravel(flat), key)))(positions)
+        found: tuple[Array, Array] = each(positions, key)
+        return found
 
     return estimated

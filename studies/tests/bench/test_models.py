@@ -63,7 +63,8 @@ def fake_sampler(kept, *, kind=Kind.INDEPENDENT, copies=1, fresh_copies=1):
     def draws(n, value, copies):
         x = np.full((n, target.dim), value, np.float32)
         stats = {"copies": np.full(n, copies)} if kind is Kind.RESAMPLED else {}
-        return Draws(target, x, x[:, 0], stats, cost=Cost(13 * n, 13, 0.5, 0.01 * n), kind=kind)
+        key = {"seed": str(len(asked))}  # of their own, as other calls of a sampler have
+        return Draws(target, x, x[:, 0], stats, cost=Cost(13 * n, 13, 0.5, 0.01 * n), attributes=key, kind=kind)
 
     def sample(key, n, *, progress):
         asked.append(n)

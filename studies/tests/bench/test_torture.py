@@ -36,7 +36,7 @@ def test_damage_changes_the_bytes_and_a_crafted_document_the_document():
 
 def test_lines_are_made_of_every_command_and_none_raises():
     names = {" ".join(words) for words, _ in torture_lines.commands()}
-    assert {"fit", "sample", "verify", "bnn fit", "bench torture"} <= names
+    assert {"fit", "sample", "verify", "bnn fit", "generative train"} <= names
     found = torture_lines.lines(0, 8)
     assert (found["trials"], found["raw"], found["hung"]) == (8, 0, 0), found
 
