@@ -6,6 +6,7 @@ dtype, for a ``like`` that fits) is checked when the `Target` is made.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -62,19 +63,26 @@ def judged(target: Target, values: np.ndarray, gradients: np.ndarray) -> list[Ch
 
 
 def look(target: Target, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log π* and its gradient as the user's function gives them.
+    """log π* and its gradient as the user's function gives them, where one of the two is not finite.
 
-    Ensembles have -inf, and no force, wherever either of them is not finite; this has NaN, +inf and -inf apart.
+    Ensembles have -inf, and no force, there; this has NaN, +inf and -inf apart. Where log π* is not finite the gradient
+    is 0, not asked for: its program takes longer to compile, and hardly ever is needed.
     """
-    plain, values, gradients = target.density.work.plain, list[np.ndarray](), list[np.ndarray]()
+    values = _asked(target, positions, _values).ravel()
+    gradients = np.zeros(positions.shape, positions.dtype)
+    inside = np.isfinite(values)
+    if inside.any():
+        gradients[inside] = _asked(target, positions[inside], _gradients)
+    return values, gradients
+
+
+def _asked(target: Target, positions: np.ndarray, what: Callable[[Density, Array], Array]) -> np.ndarray:
+    plain, found = target.density.work.plain, list[np.ndarray]()
     for at in range(0, len(positions), _AT_ONCE):
         some = positions[at : at + _AT_ONCE]
         x = jnp.asarray(np.resize(some, (_AT_ONCE, target.dim)))
-        program = compiled(_as_written, (target.density,), x, brief=True, plain=plain)
-        value, gradient = jax.device_get(program(x))
-        values.append(np.asarray(value)[: len(some)])
-        gradients.append(np.asarray(gradient)[: len(some)])
-    return np.concatenate(values), np.concatenate(gradients)
+        found.append(np.asarray(compiled(what, (target.density,), x, brief=True, plain=plain)(x))[: len(some)])
+    return np.concatenate(found)
 
 
 def require_started(target: Target, positions: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
@@ -101,8 +109,12 @@ def insist(target: Target, checks: list[Check]) -> None:
             raise TargetError(f"'{target.name}' {check.message}")
 
 
-def _as_written(density: Density, positions: Array) -> tuple[Array, Array]:
-    return density.batched(positions)
+def _values(density: Density, positions: Array) -> Array:
+    return jax.vmap(density)(positions)
+
+
+def _gradients(density: Density, positions: Array) -> Array:
+    return density.batched(positions)[1]
 
 
 def _evaluate(density: Density, initial: Initial, key: Array) -> tuple[Array, Array]:
