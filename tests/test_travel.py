@@ -99,6 +99,7 @@ def test_functions_without_a_place_go_by_value_or_say_what_to_do(monkeypatch):
         pickle.dumps(target)
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same(sampler):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # JAX and forking; this process is a fresh one
@@ -106,7 +107,7 @@ def test_another_process_draws_the_same(sampler):
         results = context.Queue()
         worker = context.Process(target=draw_in_process, args=(sampler, 4, results))
         worker.start()
-        found = results.get(timeout=120)
+        found = results.get(timeout=300)
         worker.join()
     here = sampler.sample(jax.random.key(4), 3, progress=False)
     np.testing.assert_allclose(found.unconstrained, here.unconstrained, rtol=1e-3, atol=1e-4)
