@@ -1,3 +1,6 @@
+import errno
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,6 +66,19 @@ def test_names_with_a_slash_have_a_dot_in_files(tmp_path):
         assert posterior["a.b"].dims == ("chain", "draw", "a.b_dim_0")
     np.testing.assert_array_equal(arviz.from_netcdf(str(tmp_path / "d.nc")).posterior["a.b"][0], draws.position["a/b"])
     assert summarise_store(tmp_path / "s.zarr", target).names == draws.summary().names
+
+
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_a_full_disk_is_said_of_the_file_that_was_asked_for(draws, tmp_path, monkeypatch, ending):
+    """And not of the hidden one that raw draws are kept in meanwhile."""
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(type(tmp_path), "write_bytes", full)
+    with pytest.raises(eg.StorageError, match=rf"d\.{ending} cannot be written: No space"):
+        write_draws(draws, tmp_path / f"d.{ending}")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_raw_draws_survive_a_failed_conversion(draws, tmp_path, monkeypatch):

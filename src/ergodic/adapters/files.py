@@ -65,7 +65,10 @@ def write_draws(draws: Draws, path: Path) -> None:
         return
     with sole_writer(path, PATIENCE) as folder:
         kept = folder / "raw.npz"
-        write_atomically(kept, _raw(draws))
+        try:
+            kept.write_bytes(_raw(draws))
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
         try:
             (_write_netcdf if path.suffix == ".nc" else _write_zarr)(draws, path)
         except Exception as error:
