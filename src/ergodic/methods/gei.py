@@ -64,7 +64,7 @@ from .schedule import (
     template_of,
 )
 from .spending import Spent
-from .verdicts import biased, failed, lives_apart, no_nearer, rank, short
+from .verdicts import biased, failed, no_nearer, rank, short
 
 _PILOT, _WALK, _PRUNE, _ANNEAL, _LEARN, _CENTRES, _CERTIFY = 0, 1, 50, 51, 60, 80, 101
 """By which number the key of a fit is folded for each of its parts; the number of the round is added to two of them."""
@@ -140,7 +140,7 @@ class GEI(Annealable, Coupled, Familial, Budgeted):
                 if not self.certify or not (failed(sampler) or short(sampler)) or budget.over() or seconds > limit:
                     break
                 spent.count(sampler)
-                separate = not found.settled[0] and (failed(sampler) or lives_apart(sampler))
+                separate = not found.settled[0]
                 if len(made) > 1:
                     separate = no_nearer(made[-1], made[-2])
                 if self.anneal is None and separate and len(made) <= 2 and not annealed:

@@ -34,11 +34,6 @@ def rank(sampler: Sampler) -> int:
     return 0 if sampler.certificate is None else {True: 2, None: 1, False: 0}[sampler.certificate.passed]
 
 
-def lives_apart(sampler: Sampler) -> bool:
-    """Whether more than a few of its pairs of chains never met."""
-    return _apart(sampler) > _FEW
-
-
 def no_nearer(longer: Sampler, before: Sampler) -> bool:
     """Whether pairs of chains that do not meet do not meet in a longer chain either: they live in separate modes."""
     return min(_apart(longer), _apart(before)) > _FEW and _apart(longer) > _NEARER * _apart(before)
